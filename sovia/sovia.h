@@ -120,10 +120,11 @@ SOVIA_API int sovia_lio_listio(int mode, struct aiocb *const requests[], int cou
  * A tag names a buffer, for one connection. The program hands it to its peer as it is, in a message say. It is good
  * until sovia_untag, the last close of the socket, or the end of the process; a child has none of its parent's.
  *
- * Sizes and offsets are in bytes. Buffers stay the caller's; nothing is allocated for it. Any thread may call these
- * functions, several at once; a put and a get of the same bytes at the same time mix old and new ones. They wait
- * whatever O_NONBLOCK and the time limits of the socket say. Puts and gets are done in no certain order, and in none
- * with messages, but all that sovia_done has seen comes before those done later.
+ * Sizes and offsets are in bytes. Buffers stay the caller's; the library allocates nothing that the caller has to free.
+ * Any thread may call these functions, several at once; a put and a get of the same bytes at the same time mix old and
+ * new ones. The functions wait, whatever O_NONBLOCK and the time limits of the socket say. Puts and gets are done in no
+ * certain order, neither among themselves nor with messages; but those that sovia_done has waited for come before those
+ * that begin later.
  *
  * Where RDMA can't be used the peer does its part while one of its threads is in a receive, in FIONREAD, or in one of
  * the last three of these functions on the socket; sovia_poll tells of it as of something to read, so that a receive
@@ -133,7 +134,7 @@ SOVIA_API int sovia_lio_listio(int mode, struct aiocb *const requests[], int cou
 #define SOVIA_TAG_PUT 1
 #define SOVIA_TAG_GET 2
 
-/* The same on all hosts; nothing in it is for the program. */
+/* A tag has the same layout on all hosts. Programs only pass it on. */
 struct sovia_tag {
   unsigned char bytes[32];
 };
@@ -144,7 +145,8 @@ struct sovia_tag {
 SOVIA_API int sovia_tag(int fd, void *buffer, size_t bytes, int access, struct sovia_tag *tag);
 
 /* Withdraws a tag of this process's: when it has returned, the buffer is neither written nor read any more. A put or
- * get that comes too late ends with EACCES at the peer; one by RDMA has the connection go on without a lane first.
+ * get that comes too late ends with EACCES at the peer; a late one
+ * by RDMA makes the connection go on without a lane before that.
  * -1 with errno: EBADF, ENOTSOCK; EINVAL if it is no tag of this socket. */
 SOVIA_API int sovia_untag(int fd, const struct sovia_tag *tag);
 
@@ -155,15 +157,15 @@ SOVIA_API int sovia_untag(int fd, const struct sovia_tag *tag);
  * if the connection has ended; EFAULT; ENOBUFS as at sovia_done; EINTR. */
 SOVIA_API int sovia_put(int fd, const struct sovia_tag *tag, size_t offset, const void *data, size_t bytes);
 
-/* Begins to read from there to `data`, where it is after sovia_done. As sovia_put. */
+/* Begins to read from the peer's buffer to `data`, which has the bytes after sovia_done. Otherwise as sovia_put. */
 SOVIA_API int sovia_get(int fd, const struct sovia_tag *tag, size_t offset, void *data, size_t bytes);
 
-/* Waits until all that was put and got on this socket by now is done, for so many milliseconds, -1: for ever. Messages
- * that come meanwhile are kept for receives.
- * -1 with errno: EBADF, ENOTSOCK; EOPNOTSUPP. ETIMEDOUT, EINTR: some is not done yet; ENOBUFS: nor is it, and 64 MB
- * of messages wait to be received first. Else all is done with, but for what has failed, the first of which is told
- * once: EACCES, ERANGE if the peer refused it, EFAULT if memory is not there, at either end, ENOMEM at the peer;
- * ECONNRESET, EPROTO if the connection has ended. */
+/* Waits until all puts and gets that have begun on this socket are done, at most for so many milliseconds (-1: for
+ * ever). Messages that come meanwhile are kept for receives.
+ * -1 with errno: EBADF, ENOTSOCK; EOPNOTSUPP. ETIMEDOUT, EINTR: some are not done yet; ENOBUFS: the same, as 64 MB
+ * of messages wait to be received first. Any other errno: none is under way any more, and some have failed. The first
+ * failure is returned, once: EACCES, ERANGE if the peer refused it, EFAULT if memory is not there, at either end,
+ * ENOMEM at the peer; ECONNRESET, EPROTO if the connection has ended. */
 SOVIA_API int sovia_done(int fd, int timeout);
 
 /* ------------------------------------------------------------------ descriptors */

@@ -14,7 +14,7 @@
 
 namespace viaduct::sovia {
 
-// The socket of a descriptor, if it is one of ours, which a function of the API is about to call.
+// A call of the API on the socket of a descriptor; empty if that is none of ours.
 class Call {
  public:
   Call() = default;
@@ -38,8 +38,8 @@ class Call {
   SocketRef socket_;
 };
 
-// The socket of a descriptor if its data may go over a lane. The cheap test comes first. The
-// kernel's calls may be used after it.
+// The socket of a descriptor if its data may go over a lane. The cheap test comes first. After it the functions of
+// libc:: may be used.
 inline Call may_use_lane(int fd) {
   const Socket* const socket = table::peek(fd);
   if (socket == nullptr || !socket->may_use_lane()) return Call();

@@ -46,7 +46,7 @@ int accepted(int listener, int fd, int flags) {
   return fd;
 }
 
-// The kernel has no such sockets: SOCK_SEQPACKET over TCP.
+// Whether the program asks for SOCK_SEQPACKET over TCP, which the kernel does not have: such sockets carry messages.
 bool makes_messages(int domain, int type, int protocol) {
   return (domain == AF_INET || domain == AF_INET6) &&
          (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_SEQPACKET && protocol == IPPROTO_TCP;
@@ -69,7 +69,7 @@ int sovia_socket(int domain, int type, int protocol) {
   if (makes_udp(domain, type, protocol)) {
     datagram::table::opened(fd, (type & SOCK_NONBLOCK) != 0);
   } else {
-    datagram::table::closing(fd);  // behind our back
+    datagram::table::closing(fd);  // the old one was closed without the library
   }
   return fd;
 }
@@ -121,7 +121,7 @@ int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
   }
 
   const int result = libc::connect(fd, address, length);
-  // After a signal it goes on in the background.
+  // A connect() that a signal interrupts goes on in the kernel.
   if (!ends && (result == 0 || errno == EINPROGRESS || errno == EINTR)) {
     counters::add(Counter::kConnections);
     const int error = errno;

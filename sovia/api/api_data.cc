@@ -34,7 +34,7 @@ ssize_t counted(Counter counter, ssize_t result) {
 ssize_t kernel_sent(ssize_t result) { return counted(Counter::kBytesSentKernel, result); }
 ssize_t kernel_received(ssize_t result) { return counted(Counter::kBytesReceivedKernel, result); }
 
-// Whether the kernel would refuse these pieces; it then gets them, to say so.
+// Whether the kernel would refuse these pieces. They are then given to the kernel, for its error.
 bool refused(const iovec* pieces, std::size_t count) {
   if (count > IOV_MAX || !can_read(pieces, count * sizeof *pieces)) return true;
   for (std::size_t i = 0; i < count; ++i) {
@@ -43,7 +43,7 @@ bool refused(const iovec* pieces, std::size_t count) {
   return false;
 }
 
-// A structure of the program's, which need not be there. False if it isn't: the kernel then says EFAULT.
+// Copies a structure of the program's. False if the memory isn't there: the caller then lets the kernel return EFAULT.
 template <class T>
 bool take(T& to, const T* from) {
   return copy_guarded(&to, from, sizeof to);
@@ -60,8 +60,8 @@ bool empty(const iovec* pieces, std::size_t count) {
   return true;
 }
 
-// Written to and never read. Not each thread's own: memory that every thread has from its beginning is
-// taken off the stack that its program chose for it.
+// Memory for discarded bytes, which is written and never read. All threads share it: thread-local memory would be taken
+// off the stack whose size the program has chosen.
 constexpr std::size_t kNowhere = 16384;
 char g_nowhere[kNowhere];
 
@@ -145,7 +145,7 @@ bool is_valid(const timespec& time) {
   return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < 1'000'000'000;
 }
 
-// Other descriptors may be UDP sockets that have lanes (datagram/).
+// Descriptors that are not TCP sockets of ours may be UDP sockets that have lanes (datagram/).
 ssize_t send_datagram(int fd, const void* data, size_t bytes, int flags, const sockaddr* address = nullptr,
                       socklen_t length = 0) {
   const iovec piece = {const_cast<void*>(data), bytes};
@@ -157,7 +157,7 @@ ssize_t receive_datagram(int fd, void* data, size_t bytes, int flags, sockaddr* 
   return datagram::receive(fd, &piece, 1, flags, address, length);
 }
 
-// readv and writev.
+// readv and writev on a UDP socket.
 template <class Move>
 ssize_t datagram_pieces(int fd, const iovec* pieces, int count, Move&& move, decltype(libc::readv) kernel) {
   if (count < 0 || count > IOV_MAX) return kernel(fd, pieces, count);
@@ -173,7 +173,8 @@ void leave_to_send(int fd, Socket& socket, int flags) {
   socket.leave_sending(fd, (flags & MSG_OOB) != 0 ? Reason::kUrgent : Reason::kOption);
 }
 
-// Calls on a socket that may have a lane. Those of all others keep none of what these need. `call`: the kernel's.
+// A send on a socket that may have a lane. It is not inlined, so that calls on other sockets need not save the
+// registers that it uses. `call`: the kernel's call.
 template <class KernelCall>
 [[gnu::noinline]] ssize_t send_by_lane(int fd, const Socket& known, const void* data, size_t bytes, int flags,
                                        KernelCall call) {
@@ -225,7 +226,7 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
 ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const sockaddr* address,
                      socklen_t length) {
   if (messages::carried(fd)) return messages::send(fd, data, bytes, flags);
-  // TCP ignores the address, once it has found it readable.
+  // TCP ignores the address after a check that it is readable.
   if (address == nullptr || (length <= sizeof(sockaddr_storage) && may_use_lane(fd))) {
     return sovia_send(fd, data, bytes, flags);
   }
@@ -363,7 +364,7 @@ ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* ad
   }
   const iovec piece = {data, bytes};
   const ssize_t received = receive(fd, *socket, &piece, 1, flags);
-  if (received >= 0 && !put(length, socklen_t{0})) return failed(EFAULT);  // TCP tells no address
+  if (received >= 0 && !put(length, socklen_t{0})) return failed(EFAULT);  // TCP returns no address
   return received;
 }
 
@@ -393,8 +394,8 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
   }
   const ssize_t received = receive(fd, *socket, given.msg_iov, given.msg_iovlen, flags);
   if (received < 0) return received;
-  // As TCP does: no address, and control data only for bytes that came before the connection left its lane for the
-  // option that asks for it.
+  // As with TCP there is no address. Control data is made here for bytes that came over the lane, before the connection
+  // left that for an option.
   if (given.msg_name != nullptr) given.msg_namelen = 0;
   given.msg_flags = flags & MSG_CMSG_CLOEXEC;
   given.msg_controllen = add_control(fd, *socket, given);
@@ -413,7 +414,7 @@ int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, tim
     }
     return received;
   }
-  // As the kernel does it: the time is looked at after each message only.
+  // As in the kernel, the time limit is checked only after each message.
   const std::uint64_t deadline = deadline_in(timeout != nullptr ? &limit : nullptr);
   int one_flags = flags & ~MSG_WAITFORONE;
   unsigned done = 0;

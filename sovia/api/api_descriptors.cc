@@ -14,7 +14,7 @@ using namespace viaduct::sovia;
 
 namespace {
 
-// The descriptor is about to be closed or replaced. The last one of a socket takes its lane along.
+// The descriptor is about to be closed or replaced. The last descriptor of a socket ends its lane.
 void let_go(int fd) {
   datagram::table::closing(fd);
   const SocketRef socket = table::closing(fd);
@@ -22,7 +22,8 @@ void let_go(int fd) {
   if (socket && !keep_for_waiting(*socket, fd) && socket->descriptors() == 0) socket->release(fd);
 }
 
-// The program wants this number. False if it is the library's and can't be given up: others may be about to use it.
+// Frees a descriptor number that the program wants. False if it is the library's and can't be freed, as other threads
+// may be about to use it.
 bool vacate(int fd) {
   if (!own_descriptors::has(fd)) return true;
   if (fd != counters::descriptor()) return give_way(fd);
@@ -58,7 +59,7 @@ int replace(int fd, int copy, Make&& make) {
   const bool replaces = (known || epoll_sets::knows(copy) || datagram::table::knows(copy)) && is_open(fd);
   datagram::table::give_up(fd, Reason::kShared);
   if (replaces) let_go(copy);
-  // stdio would write to it behind our back.
+  // The socket leaves its lane for good, as stdio would write to a standard stream without the library.
   if (ours && copy <= STDERR_FILENO) {
     const Call socket = may_use_lane(fd);
     if (socket) socket->leave_for_good(fd, Reason::kStandardStream);
@@ -111,7 +112,7 @@ int sovia_close_range(unsigned int first, unsigned int last, int flags) {
   epoll_sets::closing_range(first, last);
   datagram::table::closing_range(first, last);
 
-  // Around the library's own.
+  // Closes the range around the library's own descriptors.
   int result = 0;
   for (;;) {
     const int own = first > 0x7fffffffu ? -1 : own_descriptors::next_from(static_cast<int>(first));

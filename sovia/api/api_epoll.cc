@@ -26,7 +26,7 @@ EpollSetRef set_for(int epfd, epoll_event* events, int most) {
   return epoll_sets::find_or_look(epfd);
 }
 
-// To a few milliseconds, and cheap.
+// The time, precise to a few milliseconds only, but cheap.
 std::uint64_t about_now_ns() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -44,7 +44,7 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
       ::syscall(SYS_epoll_pwait2, epfd, events, most, timeout, mask, kMaskBytes));
 }
 
-// Some of the events are the set's own.
+// Goes on with a wait after events of which some are the set's own.
 [[gnu::noinline]] int go_on_waiting(int epfd, epoll_event* events, int most, int count, int timeout,
                                     std::uint64_t begun) {
   const signals::Inside inside;
@@ -67,7 +67,7 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
 
 [[gnu::noinline]] int control(int epfd, int op, int fd, epoll_event* event) {
   const signals::Inside inside;
-  // A set hears only of datagrams that come through the kernel.
+  // A UDP socket in a set leaves its lanes, as sets notice only datagrams that come through the kernel.
   datagram::table::give_up(fd, Reason::kEpoll);
   epoll_event given;
   const bool readable = event != nullptr && copy_guarded(&given, event, sizeof given);

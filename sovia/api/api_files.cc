@@ -1,4 +1,4 @@
-// Calls that move data between files and sockets inside the kernel, or behind the program's back.
+// Calls that move data between files and sockets inside the kernel, or by threads of the C library.
 #include <aio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kPiece = 128 * 1024;
 constexpr std::size_t kMostAtOnce = 0x7ffff000;  // as the kernel has it
 
-// One for each thread and kept, so that its registration is.
+// The memory for pieces of a file. Each thread keeps its own, so that the registration cache keeps it registered.
 char* piece_memory() {
   struct Free {
     void operator()(char* memory) const { free(memory); }
@@ -27,13 +27,13 @@ char* piece_memory() {
   return memory.get();
 }
 
-// Whether bytes of it can be read at an offset without taking them.
+// Whether bytes can be read at an offset of the file, without consuming them.
 bool is_file(int fd) {
   struct stat about;
   return fstat(fd, &about) == 0 && (S_ISREG(about.st_mode) || S_ISBLK(about.st_mode));
 }
 
-// Reads from `position` on and sends: bytes sent, or -1 if none were.
+// Reads the file from `position` on and sends it. Returns the bytes sent, or -1 if none were.
 ssize_t send_file(int out, Socket& socket, int in, off_t position, std::size_t bytes) {
   char* const memory = piece_memory();
   if (memory == nullptr) return failed(ENOMEM);
@@ -54,7 +54,7 @@ ssize_t send_file(int out, Socket& socket, int in, off_t position, std::size_t b
 }  // namespace
 
 ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
-  if (messages::carried(out)) return failed(EINVAL);  // programs then write() themselves
+  if (messages::carried(out)) return failed(EINVAL);  // programs fall back on write() then
   datagram::table::give_up(out, Reason::kSplice);
   const Call socket = may_use_lane(out);
   if (!socket || bytes == 0 || !is_file(in)) {
@@ -104,7 +104,7 @@ ssize_t splice_unread(int in, Socket& socket, int out, std::size_t bytes) {
 
 }  // namespace
 
-// Programs that splice do it for the kernel's way of not copying: they get it.
+// Programs use splice() for the kernel's transfer without a copy, so the socket leaves its lane for it.
 ssize_t sovia_splice(int in, loff_t* in_offset, int out, loff_t* out_offset, size_t bytes,
                      unsigned int flags) {
   if (messages::carried(in) || messages::carried(out)) return failed(EINVAL);
@@ -122,7 +122,7 @@ ssize_t sovia_splice(int in, loff_t* in_offset, int out, loff_t* out_offset, siz
 }
 
 // ------------------------------------------------------------------ asynchronous
-// The C library's threads read and write the kernel's socket.
+// Threads of the C library read and write the kernel's socket, so the socket leaves its lane first.
 
 namespace {
 

@@ -64,7 +64,7 @@ ssize_t receive(int fd, msghdr* message, int flags) {
   int told = 0;
   const ssize_t received = receive(fd, given.msg_iov, given.msg_iovlen, flags, told);
   if (received < 0) return received;
-  // As TCP answers: no address.
+  // As with TCP, no address is returned.
   if (given.msg_name != nullptr) given.msg_namelen = 0;
   given.msg_controllen = 0;
   given.msg_flags = told | (flags & MSG_CMSG_CLOEXEC);

@@ -1,5 +1,5 @@
-// Calls on sockets that carry messages (SOVIA_MESSAGES), for the functions of sovia.h: each asks
-// carries_messages() first, as what the kernel has of such a connection is frames, on whatever route it is.
+// Calls on sockets that carry messages (SOVIA_MESSAGES), for the functions of sovia.h: each function of sovia.h asks
+// carried() first, as the kernel's stream of such a connection consists of frames.
 #ifndef VIADUCT_SOVIA_API_API_MESSAGES_H
 #define VIADUCT_SOVIA_API_API_MESSAGES_H
 
@@ -8,7 +8,7 @@
 
 namespace viaduct::sovia::messages {
 
-// With a reference held.
+// The length of the next message. The caller holds a reference.
 inline int next_length(Socket& socket, int fd) {
   MessageSocket* const messages = MessageSocket::of(socket);
   return messages != nullptr ? messages->next_message(fd) : 0;

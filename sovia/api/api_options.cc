@@ -1,5 +1,4 @@
-// Options of sockets, and fcntl and ioctl as far as they ask or tell sockets something. Most are
-// the kernel's business alone: the connection is its own.
+// Options of sockets, and fcntl and ioctl on sockets. Most options are left to the kernel, which has the connection.
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -18,8 +17,8 @@ using namespace viaduct::sovia;
 
 namespace {
 
-// Options that change what the data of a connection is or how it is handed over, so that only the
-// kernel can do it. Numbers that the C library's headers may lack are those of the kernel's.
+// Options that change the data of a connection or the way in which it is handed over, so that only the kernel can serve
+// it. Numbers that the C library's headers may lack are those of the kernel's.
 bool only_the_kernel(int level, int name, const void* value, socklen_t length) {
   const bool given = length >= sizeof(int) && value != nullptr;
   const int number = given ? *static_cast<const int*>(value) : 1;
@@ -90,7 +89,8 @@ void follow(int fd, Socket& socket, int name, const void* value) {
   constexpr int kReceiveTimeoutNew = 66, kSendTimeoutNew = 67;
   const bool receiving = name == SO_RCVTIMEO || name == kReceiveTimeoutNew;
   if (receiving || name == SO_SNDTIMEO || name == kSendTimeoutNew) {
-    // The kernel takes a negative time for none at all, and tells it like no limit.
+    // For the kernel a negative time means not to wait at all, but getsockopt() returns it like no limit, so it is kept
+    // here.
     timeval time{};
     socket.modes.set_waits_not(receiving, copy_guarded(&time, value, sizeof time) && time.tv_sec < 0);
   }
@@ -109,7 +109,7 @@ int duplicate(int fd, int copy) {
 
 int set_flags(int fd, long flags) {
   const Call socket(fd);
-  // SIGIO comes from the kernel, for data that comes to the kernel.
+  // The socket leaves its lane, as the kernel sends SIGIO only for data that comes to the kernel.
   if (socket && (flags & O_ASYNC) != 0) socket->leave_for_good(fd, Reason::kOption);
   const int result = libc::fcntl(fd, F_SETFL, flags);
   if (socket && result == 0) socket->modes.mode_changed();
@@ -131,7 +131,7 @@ int add_unsent(int fd, int result, void* argument) {
   return result;
 }
 
-// Of a UDP socket that may have lanes.
+// Follows an ioctl() on a UDP socket that may have lanes.
 void after_ioctl(int fd, unsigned request, void* argument) {
   switch (request) {
     case FIONREAD:
@@ -171,7 +171,7 @@ int set_own(int fd, int name, const void* value, socklen_t length) {
   if (!socket) return failed(ENOMEM);
   MessageSocket* const messages = MessageSocket::of(*socket);
   if (messages == nullptr || messages->turn(fd, on != 0) != 0) return -1;
-  // The kernel's part of a set does not see data that the library reads ahead.
+  // Epoll sets take over the socket's registrations, as the kernel does not see data that the library reads ahead.
   if (on != 0 && socket->kernel_alone()) epoll_sets::adopt_registrations();
   return 0;
 }

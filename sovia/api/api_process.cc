@@ -19,10 +19,11 @@ pid_t sovia_fork(void) {
   return child;
 }
 
-// The child shares the parent's memory in a true vfork, and would close the parent's sockets in it.
+// vfork() is a fork here: in a true one the child shares the parent's memory, and would close the parent's sockets
+// there.
 pid_t sovia_vfork(void) { return sovia_fork(); }
 
-// Runs no handlers of its own.
+// _Fork() runs no handlers of pthread_atfork(), so they are called here.
 pid_t sovia__Fork(void) {
   libc::prepare();
   fork::before();
@@ -57,7 +58,7 @@ int sovia_daemon(int stay_in_directory, int keep_streams) {
 
 // ------------------------------------------------------------------ exec
 
-// It may fail, so all stays usable.
+// If execve() fails, all sockets stay usable.
 int sovia_execve(const char* path, char* const arguments[], char* const environment[]) {
   Succession next;
   return libc::execve(path, arguments, next.environment(environment));
@@ -125,7 +126,7 @@ int sovia_posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_acti
   return error;
 }
 
-// The child gets the socket although it may close on exec: it is passed on, as by SCM_RIGHTS.
+// The child gets the socket even if that closes on exec: it counts as passed on, as by SCM_RIGHTS.
 int sovia_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t* actions, int fd, int copy) {
   const Call socket(fd);
   if (socket) {
@@ -150,7 +151,7 @@ class OtherEnvironment {
   char** const own_;
 };
 
-// As the C library's system(), with the environment that is given.
+// The C library's system(), with the given environment.
 int run_shell(const char* command, char* const* environment) {
   const char* const arguments[] = {"sh", "-c", "--", command, nullptr};
   sigset_t blocked, before, defaults;

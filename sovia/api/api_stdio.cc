@@ -1,5 +1,5 @@
-// stdio on sockets. The C library's streams call the kernel by ways that nothing can be put into,
-// so streams on sockets are of another kind (stdio_streams.h).
+// stdio on sockets. The C library's streams call the kernel by internal functions that can't be replaced, so streams on
+// sockets are of another kind (stdio_streams.h).
 #include <stdarg.h>
 
 #include "sovia/api/api.h"

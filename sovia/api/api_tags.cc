@@ -9,7 +9,7 @@ namespace {
 
 static_assert(sizeof(struct sovia_tag) == sizeof(TagBytes));
 
-// A socket that carries messages, or an errno.
+// The socket of a call on tagged buffers, if it carries messages; otherwise error() is an errno.
 class Tagging {
  public:
   explicit Tagging(int fd) : socket_(fd) {

@@ -35,7 +35,8 @@ State& state() {
   return made;
 }
 
-// A descriptor is forgotten before it is closed: one that still is the socket's was so when it was copied.
+// The table forgets a descriptor before it is closed. So if the table still has it for this socket after the copy, the
+// copy is the socket's.
 int copy_descriptor(Socket& socket) {
   struct Search {
     Socket& socket;
@@ -62,20 +63,20 @@ int copy_descriptor(Socket& socket) {
 
 namespace {
 
-constexpr std::uint64_t kFirstLookNs = 25'000;       // at whether the peer has asked
-constexpr unsigned long kTimerSlackNs = 5'000;       // Linux takes 50 us
+constexpr std::uint64_t kFirstLookNs = 25'000;       // the first look whether the peer has asked
+constexpr unsigned long kTimerSlackNs = 5'000;       // Linux's default is 50 us
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
-constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the program is away
+constexpr std::uint64_t kLeaseNs = 4 * kMs;          // a program that makes no progress for so long is away
 constexpr std::uint64_t kShortLeaseNs = 1 * kMs;     // while data waits for credits
-constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
+constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of the program's threads listens
 constexpr std::uint64_t kOfferNs = 5 * kMs;           // for the peer to take a VI from the VI cache
-constexpr std::uint64_t kExitDrainNs = 300 * kMs;     // at the end, without anything moving
+constexpr std::uint64_t kExitDrainNs = 300 * kMs;     // at the end of the process, while nothing moves
 
-std::atomic<bool> g_stops{false};  // when the last lane has gone
+std::atomic<bool> g_stops{false};  // the thread ends when the last lane has gone
 
 // ---------------------------------------------------------------------------- the thread
 
-// The peer has a cached VI, and takes it as soon as its program has the connection.
+// Lets the task wait if the peer may have a cached VI: it takes that as soon as its program has the connection.
 bool await_offer(Task& task) {
   if (!awaits_offer(task)) return false;
   const std::scoped_lock guard(requests().lock);
@@ -86,7 +87,7 @@ bool await_offer(Task& task) {
   return true;
 }
 
-// Sockets without a parked VI request a new one.
+// Tasks to which no peer has offered a cached VI in time request a new one.
 void end_waiting_for_offers() {
   const std::uint64_t now = now_ns();
   const std::scoped_lock guard(requests().lock);
@@ -155,13 +156,13 @@ void look_at_falling() {
     if (one.wanted != 0 && one.fd >= 0) {
       go_on_falling(*one.socket, one.fd);
       one.wanted = falling(*one.socket);
-      // Part of a record: the rest comes in a moment.
+      // A part of a record has come: polling for it would end at once, so look again in a moment.
       pollfd readable{one.fd, POLLIN, 0};
       if ((one.wanted & POLLIN) != 0 && libc::poll(&readable, 1, 0) > 0) {
         one.wanted = static_cast<short>((one.wanted & ~POLLIN) | POLLPRI);
       }
     }
-    // The program has closed this socket meanwhile: drop it.
+    // Nothing is left to do, or the program has closed the socket and no descriptor is left: drop it.
     if (one.wanted == 0 || (one.fd < 0 && one.socket->closed())) {
       if (one.fd >= 0) {
         own_descriptors::release(one.fd);
@@ -175,7 +176,7 @@ void look_at_falling() {
   }
 }
 
-// All that have changed, and those that something may be due for.
+// Takes the next step for all lanes that have changed, and for those that have something due.
 void look_at_lanes() {
   BackgroundLane* queue;
   {
@@ -193,19 +194,19 @@ void look_at_lanes() {
     if (end->claimed && claim_has_served(*end, now)) unclaim(*end);
     if (end->doubted && now >= end->unclaim_at) tell_doubt(*end);
     const bool due = end->listed || end->stage != LaneEndpoint::Stage::kOpen || end->closing;
-    // The thread that found the lane ended could not wake the others there and then.
+    // The thread that found the change held locks, so it could not wake the socket's other threads itself.
     if (end->listed && end->stage == LaneEndpoint::Stage::kOpen) end->socket->changed();
     end->listed = false;
     if (!due || end->pins != 0 || advance(*end, now) || !free_end(i)) ++i;
   }
 }
 
-// All events of the lost NIC have been taken in. A lane that it reported nothing of would wait for ever.
+// Gives up lanes of a lost NIC after its last events: a lane of which it has reported nothing would wait for ever.
 void give_up_lanes_of_lost_nic() {
   if (!state().nic_lost.exchange(false)) return;
   state().vi_cache.clear();
   for (LaneEndpoint* const end : state().ends) {
-    if (end->stage == LaneEndpoint::Stage::kAsking) continue;  // its VI says so itself
+    if (end->stage == LaneEndpoint::Stage::kAsking) continue;  // its VI reports the loss
     bool cut;
     {
       const std::scoped_lock guard(end->lane.lock());
@@ -217,7 +218,7 @@ void give_up_lanes_of_lost_nic() {
   datagram::nic_lost();
 }
 
-// Its descriptors would stay.
+// Closes a lost NIC when its lanes have gone, as its descriptors would stay otherwise.
 void close_lost_nic() {
   if (!state().ends.empty() || !state().vi_cache.empty() || !datagram::is_idle()) return;
   if (ProcessNic* const nic = engine::take_lost(); nic != nullptr) VipCloseNic(nic->handle());
@@ -247,7 +248,7 @@ void flush_held() {
   }
 }
 
-// When something is due of itself.
+// The time of the next step that no event brings about.
 std::uint64_t next_due(std::uint64_t vi_cache_due) {
   const std::uint64_t now = now_ns();
   std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now)});
@@ -256,7 +257,8 @@ std::uint64_t next_due(std::uint64_t vi_cache_due) {
     for (const Task& task : requests().awaiting) due = std::min(due, task.wait_until);
   }
   if (g_stops.load()) due = std::min(due, now + kMs);
-  // Part of a record may have come, or the program may have read the bytes before it.
+  // Sockets that fall back are looked at now and then: a part of a record may have come, or the program may have read
+  // the bytes before it.
   if (!state().falling.empty()) due = std::min(due, now + kSeldomNs);
   for (const LaneEndpoint* const end : state().ends) {
     if (end->stage == LaneEndpoint::Stage::kOpen) {
@@ -264,14 +266,15 @@ std::uint64_t next_due(std::uint64_t vi_cache_due) {
       if (end->closing) due = std::min(due, now + kSeldomNs);
       continue;
     }
-    // A peer that is as busy as this end asks soon; one that is not, some time.
+    // The waits grow: a busy peer asks for the lane soon, an idle one after some time.
     const std::uint64_t age = now - end->asked_at;
     due = std::min(due, now + std::clamp(age / 4, kFirstLookNs, kSeldomNs));
   }
   return due;
 }
 
-// A program that has closed a socket need not come by again, and the peer's reader waits for the end.
+// Whether a closed socket waits for the confirmation of its last data. Then the thread itself hears the lanes, as the
+// program may make no more calls, and the peer's reader waits for the end.
 bool awaits_confirmation() {
   return std::any_of(state().ends.begin(), state().ends.end(),
                      [](const LaneEndpoint* end) { return end->keeper.load() >= 0 && !end->lane.control.is_cut(); });
@@ -312,7 +315,7 @@ void run() {
       const int ms = due == kNever ? -1 : static_cast<int>((due - std::min(due, now)) / kMs + 1);
       libc::poll(fds.data(), fds.size(), ms);
     } else {
-      // As long as the program's own threads come by, they hear the lanes.
+      // As long as the program's own threads make progress, they hear the lanes.
       const std::uint32_t turns = engine::turns();
       const bool listens = waiting::program_listens();
       if ((turns != turns_before || listens) && !awaits_confirmation()) {
@@ -346,7 +349,7 @@ void* run_thread(void*) {
     engine::pause();
     engine::set_nic(nullptr);
     engine::go_on();
-    VipCloseNic(nic->handle());  // the rest of it stays: another thread may be about to look
+    VipCloseNic(nic->handle());  // the ProcessNic stays: another thread may be about to use it
   }
   const std::scoped_lock guard(requests().lock);
   state().running = false;
@@ -368,7 +371,7 @@ bool start() {
   return state().running;
 }
 
-// True when all data sent on these lanes has arrived.
+// Met when all data sent on these lanes has arrived.
 class Finished final : public WaitCondition {
  public:
   explicit Finished(std::vector<LaneEndpoint*> ends) : ends_(std::move(ends)) {}
@@ -400,7 +403,8 @@ class Finished final : public WaitCondition {
   const std::vector<LaneEndpoint*> ends_;
 };
 
-// As long as something moves. Then the kernel gets the rest, which may take as long as the connection lives.
+// Waits for the data of these lanes to arrive, as long as some of it moves. The rest goes to the kernel, which may take
+// as long as the connection lives.
 void await(std::vector<LaneEndpoint*> ends) {
   const std::vector<LaneEndpoint*> all = ends;
   Finished finished(std::move(ends));
@@ -442,7 +446,8 @@ void await_kept() {
 
 namespace {
 
-// Gives up all datagram lanes: sent datagrams have left, later ones of the peers come through the kernel.
+// Gives up all datagram lanes. On return the sent datagrams have left, and later ones of the peers come through the
+// kernel.
 void end_datagrams(Reason why) {
   datagram::table::give_up_all(why, false);
   datagram::await_ended();
@@ -471,7 +476,7 @@ void stop() {
     ran = true;
     libc::ppoll(nullptr, 0, &kMoment, nullptr);
   }
-  // VIPL's thread takes a last look at what was closed, and then sleeps for ever.
+  // The pause lets VIPL's thread take its last look at the closed NIC, after which it sleeps for ever.
   if (ran) libc::ppoll(nullptr, 0, &kWatch, nullptr);
 }
 
@@ -510,7 +515,7 @@ void await_closed() {
 }
 
 void before_fork() {
-  // The order in which others lock them.
+  // The locks are taken in the order in which other threads take them.
   engine::pause();
   waiting::before_fork();
   epoll_sets::before_fork();
@@ -547,7 +552,7 @@ void after_fork_in_child() {
   requests().fallen.clear();
   requests().lanes.clear();
   state().falling.clear();
-  UnackedCopy::forget_count();  // the parent's thread sees to those that are closed
+  UnackedCopy::forget_count();  // the parent's thread sends those of closed sockets
   state().vi_cache.after_fork_in_child();
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().early_claims = 0;

@@ -25,13 +25,13 @@ namespace viaduct::sovia::background {
 namespace {
 
 constexpr std::uint32_t kPeerMs = 5000;              // for the peer to ask for a lane too
-constexpr std::uint32_t kSilentPeerMs = 2000;        // ... that did not when it was asked before
-constexpr std::uint64_t kGreetingNs = 2'000 * kMs;   // for its first packet
+constexpr std::uint32_t kSilentPeerMs = 2000;        // for a peer that did not when it was asked before
+constexpr std::uint64_t kGreetingNs = 2'000 * kMs;   // for the peer's first packet
 constexpr std::uint64_t kClaimNs = 3'000 * kMs;      // for the peer to ask our agent
-constexpr std::uint64_t kNoPeerNs = 1'000 * kMs;     // a silent peer is left alone, doubled ...
-constexpr unsigned kNoPeerDoublings = 5;             // ... each time, so often
-constexpr std::uint64_t kWayNs = 1'000 * kMs;        // to ask for the way to a peer's address again
-constexpr unsigned kEarlyClaims = 64;                // of the agent's 256; others wait for their peers
+constexpr std::uint64_t kNoPeerNs = 1'000 * kMs;     // how long a silent peer is not asked again
+constexpr unsigned kNoPeerDoublings = 5;             // of kNoPeerNs, one each time that the peer is silent
+constexpr std::uint64_t kWayNs = 1'000 * kMs;        // how long the last way to a peer's address is used
+constexpr unsigned kEarlyClaims = 64;                // of the 256 that an agent takes; other lanes claim later
 constexpr std::uint64_t kLingerNs = 120'000 * kMs;   // for a closed socket's data, without moving
 
 // The name of the agent's first NIC, for clients that do not know its interface.
@@ -92,7 +92,7 @@ Reason look_up_way(const Flow& flow, Way& way) {
   return why;
 }
 
-// A peer on this host is reached by any NIC, if it has the same: both take the first one, unless they have
+// Any NIC reaches a peer on this host, if both have the same one: both ends take the agent's first, unless they have
 // one already.
 Reason open_nic(const Flow& flow, Way& way) {
   Reason why = look_up_way(flow, way);
@@ -109,7 +109,7 @@ bool reversed(const VipxFlow& a, const VipxFlow& b) {
          memcmp(a.RemoteAddress, b.LocalAddress, sizeof a.RemoteAddress) == 0;
 }
 
-// Whether the other end of a connection is of this process, too: such a one has no lane.
+// Whether the connection's other end is in this process, too: such a connection gets no lane.
 bool is_own(const VipxFlow& flow) {
   bool own = reversed(flow, flow);
   for (LaneEndpoint* const end : state().ends) {
@@ -119,9 +119,8 @@ bool is_own(const VipxFlow& flow) {
   return own;
 }
 
-// Our agent vouches to the peer that this end is the connection's. Without that the peer will not have
-// the lane. VIP_NOT_DONE: the agent has as many claims of this process as it takes, and those of other
-// lanes are given back in a moment.
+// Has this host's agent vouch to the peer that this end belongs to the connection; otherwise the peer refuses the lane.
+// VIP_NOT_DONE: the agent takes no more claims of this process now, and other lanes will give theirs back in a moment.
 VIP_RETURN claim(LaneEndpoint& end, std::uint64_t now) {
   ProcessNic* const nic = engine::nic();
   if (nic == nullptr) return VIP_INVALID_STATE;
@@ -133,20 +132,20 @@ VIP_RETURN claim(LaneEndpoint& end, std::uint64_t now) {
   return options().vouch == 0 ? VIP_SUCCESS : result;
 }
 
-// The agent can be asked while the peer is on its way, so that the lane is open earlier. A claim that fails is
-// tried again when the peer has connected.
+// Makes the claim before the peer has connected, so that the lane is open earlier. A claim that fails is tried again
+// when the peer has connected.
 void claim_early(LaneEndpoint& end) {
   if (state().early_claims >= kEarlyClaims) return;
   claim(end, end.asked_at);
   if (end.claimed) ++state().early_claims;
 }
 
-// The VI is connected, or will never be.
+// An early claim does not count as one any more when the VI is connected, or will never be.
 void settle_early_claim(const LaneEndpoint& end) {
   if (end.claimed && !end.connected) --state().early_claims;
 }
 
-// Why the lane is not to be had; kNone: it is.
+// Decides whether the lane can be used, by asking the peer's agent. kNone: it can.
 Reason judge(LaneEndpoint& end) {
   ProcessNic* const nic = engine::nic();
   union {
@@ -171,15 +170,15 @@ Reason judge(LaneEndpoint& end) {
   return end.lane.control.broken() ? Reason::kPeerLeft : Reason::kNotVouched;
 }
 
-// Few peers are worth remembering at a time.
+// The record of a silent peer. All are forgotten when they become too many.
 State::Silence& silence_of(const FlowEnd& peer) {
   constexpr std::size_t kPeers = 1024;
   if (state().no_peer.size() >= kPeers && !state().no_peer.contains(peer)) state().no_peer.clear();
   return state().no_peer[peer];
 }
 
-// The peer has not asked for a lane in time. If it has opened others meanwhile, it has SOVIA, and this connection
-// alone ended there.
+// The peer has not asked for a lane in time. If it has opened other lanes meanwhile, it does use SOVIA, and only this
+// connection has ended there.
 void remember_silence(const LaneEndpoint& end) {
   State::Silence& silence = silence_of(end.peer);
   if (silence.answered_at >= end.asked_at) return;
@@ -228,15 +227,15 @@ Reason open_nic_for_datagrams(const Flow& flow, Way& way) { return open_nic(flow
 
 namespace {
 
-// A VI of its own, that asks for its peer.
+// Makes a lane on a new VI, which asks for its peer.
 Reason make_end(Task& task, const Way& way, std::uint32_t peer_ms, LaneEndpoint*& end) {
   Socket& socket = *task.socket;
   const LaneOptions lane = lane_options(socket.modes);
-  // The peer may be waiting for it, and something come at once: not before the VI has an owner.
+  // Arrivals are paused: the peer may be waiting for this VI, and a packet may come before the VI has an owner.
   engine::pause();
   ViTransport* const vi = ViTransport::make(*engine::nic(), places_for(lane), task.flow, way.peer,
                                     lane_number(socket), peer_ms);
-  // Through the agent it would take longer than through the kernel.
+  // To a peer on this host, packets through the agent would take longer than through the kernel.
   if (vi != nullptr && way.local && !engine::nic()->has_own_stack()) {
     vi->destroy();
     engine::go_on();
@@ -311,7 +310,7 @@ void close_kept_descriptor(LaneEndpoint& end) {
     const std::scoped_lock guard(end.lane.lock());
     confirmed = end.lane.control.sending() == Lane::State::kEnded;
   }
-  // The confirmation wakes this thread. It is not missing if the timer finds that FIN has arrived.
+  // The confirmation should have woken this thread. A lane that the timer finds confirmed is counted.
   if (confirmed && state().timer_expired) counters::add(Counter::kTimedEnds);
   own_descriptors::release(kept);
   libc::close(kept);
@@ -319,7 +318,7 @@ void close_kept_descriptor(LaneEndpoint& end) {
 
 bool free_end(std::size_t index) {
   LaneEndpoint* const end = state().ends[index];
-  // Pause arrivals: nothing can queue this lane any more.
+  // Arrivals are paused so that nothing can queue this lane any more.
   engine::pause();
   {
     const std::scoped_lock guard(requests().lock);
@@ -391,13 +390,13 @@ bool is_unused(LaneEndpoint& end) {
   return end.role != Role::kNeither && end.lane.control.is_unused();
 }
 
-// For the peer the connection has ended before the VI was there.
+// Whether the peer has parked the VI already, because the connection had ended there before.
 bool has_parked(LaneEndpoint& end) {
   const std::scoped_lock guard(end.lane.lock());
   return end.lane.control.peer_parked();
 }
 
-// The peer is asked for the lane, and may ask for it too. False if the lane is to be freed; so below.
+// A step of a lane that has asked its peer. False if the lane is to be freed; so for the steps below.
 bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   if (end.cancelled.load() && !goes_to_cache(end, now)) return false;
   if (end.to_itself) return refuse(end, Reason::kLocal);
@@ -466,7 +465,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     // A closed socket drops all that the peer sends anyway.
     const bool done = closed && end.lane.control.is_finished() && !awaits_end(end, now);
     over = done || end.lane.control.over();
-    // A peer that was done first has let go of the VI meanwhile.
+    // A broken lane is not lost if this end is done, or the peer was done first and has disconnected the VI.
     lost = !done && end.lane.control.broken() && end.lane.loss.wants_fall_back() && !end.lane.control.peer_closed();
     end.may_park = end.lane.may_park();
     if (done && !end.may_park) end.lane.cut();
@@ -477,14 +476,16 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     }
     if (end.lane.control.sending() >= Lane::State::kEnding) end.closing = true;
   }
-  // The peer's program may wait for the end before it closes; the VI stays for the next connection.
+  // The kernel's connection is closed now, as the peer's program may wait for its end. The VI stays for the next
+  // connection.
   if (closed && delivered) close_kept_descriptor(end);
   if (!over && end.closing && closed && now >= end.give_up_at) {
     const std::scoped_lock guard(end.lane.lock());
     end.lane.cut();
     over = lost = true;
   }
-  // No agent vouches for a connection that has ended. If it had, this end of it is closed soon, too.
+  // The doubt stands until this end is closed, too: no agent vouches for a connection that has ended, and if that was
+  // the reason, this end is closed soon.
   if (end.doubted && !closed) return true;
   if (!over || !lane_over(*end.socket, end)) return true;
   if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
@@ -494,7 +495,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   return false;
 }
 
-// The lane is the socket's; the peer has yet to greet, and its agent to vouch for it.
+// A step of a lane that the socket has: the peer has yet to greet, and the peer's agent to vouch for it.
 bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
   {
     const std::scoped_lock guard(end.lane.lock());
@@ -516,7 +517,7 @@ bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
     end.unclaim_at = now_ns() + kClaimNs;
     if (!end.doubted) tell(why);
     end.stage = LaneEndpoint::Stage::kOpen;
-    // The kernel's events count again: it may have reported the end of the connection.
+    // Waiting threads look again: the kernel's events count again, and may have told the end of the connection.
     end.socket->changed();
     return true;
   }

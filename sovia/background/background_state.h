@@ -21,14 +21,14 @@ namespace viaduct::sovia::background {
 // Never destroyed: the thread runs until the process is gone.
 struct State {
   bool running = false;        // with the lock of the requests
-  std::vector<LaneEndpoint*> ends;  // changed by the thread alone, under that lock
+  std::vector<LaneEndpoint*> ends;  // changed by the thread alone, under the same lock
 
   // --- the thread's own
   std::vector<Falling> falling;
   struct Silence {
     std::uint64_t until = 0;
     unsigned times = 0;
-    std::uint64_t answered_at = 0;  // 0: never; a lane with it was opened then
+    std::uint64_t answered_at = 0;  // when a lane with this peer was last opened; 0: never
   };
   std::map<FlowEnd, Silence> no_peer;
   unsigned early_claims = 0;  // of lanes whose peers have not connected yet
@@ -38,15 +38,15 @@ struct State {
     std::uint64_t until = 0;
   } known_way;
   ViCache vi_cache;
-  std::atomic<bool> nic_lost{false};  // by any thread: lanes of that NIC are to be given up
+  std::atomic<bool> nic_lost{false};  // set by any thread: the NIC's lanes are to be given up
   bool nic_failed = false;
-  bool timer_expired = false;  // and began this turn; nothing has happened
+  bool timer_expired = false;  // the timer began this turn of the thread, not an event
   std::uint64_t nic_failed_at = 0;
 };
 
 State& state();
 
-// A descriptor of the library's own for a socket of the program's; -1: none can be had.
+// Copies a descriptor of the program's socket for the library; -1: none can be had.
 int copy_descriptor(Socket& socket);
 
 // ------------------------------------------------------------------ for the thread alone
@@ -57,18 +57,19 @@ LaneOptions lane_options(const SocketModes& socket);
 Reason open_nic_for_datagrams(const Flow& flow, Way& way);
 // Asks the peer of the task's connection for a lane.
 Reason open_lane(Task& task);
-// Whatever is next for it. False if it is to be freed.
+// Takes the next step of a lane's life. False if the lane is to be freed.
 bool advance(LaneEndpoint& end, std::uint64_t now);
 // The lane has broken: takes the socket to the kernel.
 void fall_back(LaneEndpoint& end);
-// The agent need not vouch for it any more: the peer trusts it, or has had the time.
+// Whether the agent need not vouch for the lane any more: the peer trusts it, or has had time enough to ask.
 bool claim_has_served(LaneEndpoint& end, std::uint64_t now);
 void unclaim(LaneEndpoint& end);
-// No peer has been doubted in vain: the connection has not ended meanwhile.
+// Reports that the peer's agent does not vouch for the peer. To be called when it is clear that this is not because the
+// connection has ended.
 void tell_doubt(LaneEndpoint& end);
-// Closes the copy of the descriptor of a closed socket: the kernel ends the connection.
+// Closes the copy of a closed socket's descriptor (LaneEndpoint::keeper), by which the kernel ends the connection.
 void close_kept_descriptor(LaneEndpoint& end);
-// Removes the end at an index of state().ends and frees it. False if another thread has pinned it.
+// Removes the lane's end at an index of state().ends and frees it. False if another thread has pinned it.
 bool free_end(std::size_t index);
 
 }  // namespace viaduct::sovia::background

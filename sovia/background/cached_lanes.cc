@@ -14,10 +14,10 @@ namespace viaduct::sovia::background {
 namespace {
 
 constexpr std::uint64_t kParkNs = 1'000 * kMs;  // for the peer's program to close too
-constexpr int kMostForCache = 4;                // VIs that are still made for connections that have ended
-constexpr int kMostToPark = 64;                 // lanes of closed sockets that wait for that
+constexpr int kMostForCache = 4;                // VIs being made for connections that have ended
+constexpr int kMostToPark = 64;                 // lanes of closed sockets that wait for the peer
 
-// Lanes of messages have VIs of their own kind, and none of them is kept.
+// Options for a lane on a cached VI: lanes of messages have VIs of another kind, which are not cached.
 LaneOptions options_without_messages(const SocketModes& modes) {
   LaneOptions lane = lane_options(modes);
   lane.messages = false;

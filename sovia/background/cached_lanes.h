@@ -12,19 +12,21 @@
 
 namespace viaduct::sovia::background {
 
-// A VI for the task's connection; nullptr: one has to be made.
+// Takes a VI from the VI cache for the task's connection; nullptr: a new one has to be made.
 CachedVi* take_from_cache(const Task& task, const Way& way);
-// A lane on it, with the packets that have come for this connection. nullptr: no memory; the VI is gone.
+// Makes a lane on a cached VI, and passes on the packets that have come for the connection. nullptr: no memory; the VI
+// is gone.
 LaneEndpoint* end_on_cached(Task& task, CachedVi& vi);
-// Whether the peer is to take a VI from the VI cache for it, which need be waited for.
+// Whether the task has to wait, as the peer may take a VI from the VI cache for its connection.
 bool awaits_offer(const Task& task);
-// Offers of cached VIs: finds the connections that they are for.
+// Finds the connections for which peers have taken cached VIs.
 void match_offers();
-// The connection ended before its lane was there. If the peer has lanes, the VI will be of use to the next
-// connection, and the peer is likely to think so, too.
+// Whether to go on making a lane whose connection has ended before. If the peer has had lanes, its VI will be of use to
+// the next connection, and the peer is likely to go on, too.
 bool goes_to_cache(LaneEndpoint& end, std::uint64_t now);
-// Both directions have to end in order before the VI can be another connection's: the peer's does as soon as its
-// program has seen the end of this one. With the lane locked.
+// Whether a finished lane still waits for the end of the peer's direction. Only when both have ended in order can its
+// VI serve another connection; the peer's ends as soon as its program has seen the end of this one. With the lane
+// locked.
 bool awaits_end(LaneEndpoint& end, std::uint64_t now);
 
 }  // namespace viaduct::sovia::background

@@ -12,7 +12,7 @@
 namespace viaduct::sovia::background {
 namespace {
 
-constexpr std::uint64_t kUntakenNs = 2'000 * kMs;  // for the connection to be accepted
+constexpr std::uint64_t kUntakenNs = 2'000 * kMs;  // for an offered VI, until its connection is accepted
 constexpr std::uint64_t kTrimNs = 100 * kMs;     // without being used
 constexpr std::size_t kMostArrivals = 8;         // before the first TRUST few packets can come
 
@@ -35,7 +35,7 @@ CachedVi::CachedVi(LaneEndpoint& end)
   vi.receives.told = this;
 }
 
-// A peer that does not keep to the protocol loses the VI.
+// Between connections only PARK, and then WAKEUP and its followers, may come. After any other packet the VI is lost.
 void CachedVi::arrived(const ProcessNic::Arrival& arrival) {
   const PacketType type = type_of(arrival.immediate);
   const bool parks = !arrival.lost && !peer_parked_ && type == PacketType::kPark;

@@ -1,9 +1,8 @@
-// Cached VIs: connected to a peer process, and between two TCP connections. When the lane of a connection
+// Cached VIs: VIs that are connected to a peer process while no TCP connection uses them. When the lane of a connection
 // has ended in good order, both ends keep its VI, with its memory and its receives (PARK, packet.h). The next
 // connection between the two processes need not make one: the end that connects takes a VI from the VI cache, and
-// WAKEUP tells the other end which connection it is for. From there on all is as with a new VI: each agent
-// vouches for its end of the new connection, and each end has the other's agent confirm it. So a cached VI grants no
-// rights.
+// WAKEUP tells the other end which connection it is for. From there on all is as with a new VI: each agent vouches for
+// its end of the new connection, and each end has the other's agent confirm it. So a cached VI grants no rights.
 //
 // For the background thread alone.
 #ifndef VIADUCT_SOVIA_BACKGROUND_VI_CACHE_H
@@ -23,21 +22,21 @@ namespace viaduct::sovia::background {
 
 class CachedVi final : public LaneOwner {
  public:
-  // The lane has parked. With arrivals paused.
+  // Takes the VI of a lane that has parked. With arrivals paused.
   explicit CachedVi(LaneEndpoint& end);
 
   void arrived(const ProcessNic::Arrival& arrival) override;
-  void transport_failed() override {}  // post_receive() tells
+  void transport_failed() override {}  // the result of post_receive() tells
 
-  // Nothing of the last connection is on its way any more, either way.
+  // Whether nothing of the last connection is on its way any more, in either direction.
   bool is_ready();
   bool is_lost() const { return lost_.load(); }
-  // The peer wants it for a connection.
+  // The peer has taken the VI for a connection.
   bool is_offered() const { return offered_.load(); }
   bool is_offered_for(const Flow& flow) const;
-  // Whether it may be the peer process of this connection that it leads to.
+  // Whether the VI may lead to the peer process of the task's connection.
   bool leads_to_peer_of(const Task& task) const;
-  // An address may be another host's by now.
+  // Whether the VI leads to the host of this way, as the peer's address may be another host's by now.
   bool leads_to(const Way& way) const;
   // Passes the packets that came for the connection on to its lane, which has the VI by now. With arrivals paused.
   void pass_on(LaneOwner& to);
@@ -64,22 +63,22 @@ class ViCache {
 
   bool empty() const { return vis_.empty(); }
   bool has_room() const { return vis_.size() < kMost; }
-  // With arrivals paused. False: the lane does not park, and the VI is the caller's.
+  // Parks a lane and keeps its VI. With arrivals paused. False: the lane does not park, and the VI is the caller's.
   bool put(LaneEndpoint& end);
-  // For a connection of this process's own making; nullptr: there is none.
+  // Takes a VI for a connection that this process has made; nullptr: there is none.
   CachedVi* take(const Task& task, const Way& way);
-  // The one that the peer has taken for a connection that this process has accepted.
+  // Takes the VI that the peer has taken for a connection that this process has accepted.
   CachedVi* take_offered(const Task& task, const Way& way);
   bool is_offered(const Task& task) const;
-  // Whether the peer may have one for it.
+  // Whether the peer may take one for the task's connection.
   bool may_be_offered(const Task& task) const;
   bool has_offers() const;
-  // Frees those that are of no use any more; when that is to be done again.
+  // Frees VIs that are of no use any more. Returns when to do so again.
   std::uint64_t tidy(std::uint64_t now);
-  // Frees the oldest; false: there is none.
+  // Frees the oldest VI; false: there is none.
   bool free_oldest();
   void clear();
-  // Forgets them: they are the parent's.
+  // Forgets the VIs: they are the parent's.
   void after_fork_in_child() { vis_.clear(); }
 
  private:

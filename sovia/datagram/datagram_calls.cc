@@ -41,7 +41,7 @@ bool named(const void* name, socklen_t length, sockaddr_in& peer) {
   return length >= sizeof peer && copy_guarded(&peer, name, sizeof peer) && peer.sin_family == AF_INET;
 }
 
-// False if the kernel would refuse them.
+// False if the kernel would refuse the pieces.
 bool readable_pieces(const iovec* pieces, std::size_t count, std::size_t& bytes) {
   bytes = 0;
   if (count > IOV_MAX || !can_read(pieces, count * sizeof *pieces)) return false;
@@ -71,8 +71,8 @@ class Datagrams final : public WaitCondition {
   DatagramSocket& socket_;
 };
 
-// Waits until an attempt is worth while. False with errno if the call is to end. The reference is the
-// caller's: a handler may leave the call for good.
+// Waits until an attempt is worth while. False with errno if the call is to end. The caller's reference is given up
+// while handlers run, as one may leave the call by longjmp.
 bool await(int fd, DatagramRef& socket, std::uint64_t deadline) {
   Woken woken;
   {
@@ -94,7 +94,7 @@ bool await(int fd, DatagramRef& socket, std::uint64_t deadline) {
   return false;
 }
 
-// A receive of the kernel's that fills in the peer. It may wait, and handlers run then.
+// Receives from the kernel with the sender's address. If it waits, the program's signal handlers may run.
 ssize_t kernel_receive(int fd, DatagramSocket& socket, msghdr& message, int flags, bool waits) {
   sockaddr_in peer{};
   msghdr given = message;
@@ -136,7 +136,7 @@ ssize_t told(const Message& from, std::size_t length, msghdr& message, int flags
   return static_cast<ssize_t>(std::min(length, room));
 }
 
-// Counts a receive that hears of no lane: none is opened while there is one.
+// Counts a receive that would not notice a lane: none is opened during it.
 class Raw {
  public:
   explicit Raw(DatagramSocket& socket) : socket_(socket) { socket_.receives_raw(+1); }
@@ -195,12 +195,12 @@ ssize_t receive(int fd, DatagramRef& socket, msghdr& message, int flags) {
     }
     if (deadline == 0) deadline = receive_deadline(fd, *socket);
     if (!await(fd, socket, deadline)) return -1;
-    // Another thread has closed it: the number may be another file's by now.
+    // Another thread has closed the socket, and the descriptor may be another file's by now.
     if (!table::is(fd, *socket)) return failed(EBADF);
   }
 }
 
-// Waits for room, as long as the peer takes anything.
+// Sends a datagram; waits for room as long as the peer takes anything.
 DatagramSocket::Sent send_with_room(int fd, DatagramSocket& socket, const Message& message,
                                     std::size_t bytes, bool waits) {
   constexpr unsigned kLooks = 64, kLooksWithoutWaiting = 4;
@@ -283,7 +283,7 @@ ssize_t receive(int fd, const iovec* pieces, std::size_t count, int flags, void*
   return got;
 }
 
-// A second connection, or the end of one, is the kernel's: which peers may send changes with it.
+// A second connect(), or the end of a connection, leaves the socket to the kernel, as it changes which peers may send.
 void connected(int fd, const sockaddr* address, socklen_t length) {
   const KeepErrno keep;
   const signals::Inside inside;
@@ -297,7 +297,8 @@ void connected(int fd, const sockaddr* address, socklen_t length) {
   }
 }
 
-// Those that say nothing about datagrams themselves, or that the library follows.
+// Options that don't concern datagrams themselves, or that the library follows, are harmless; after others the kernel
+// alone serves the socket.
 void sets_option(int fd, int level, int name) {
   constexpr int kHarmless[] = {SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_BROADCAST,
                                SO_SNDTIMEO, SO_PRIORITY, SO_BUSY_POLL};

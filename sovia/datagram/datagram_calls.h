@@ -1,4 +1,4 @@
-// The program's calls on a UDP socket that may have lanes. Each function is as the kernel's call.
+// The program's calls on a UDP socket that may have lanes. Each function behaves as the kernel's call does.
 #ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_CALLS_H
 #define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_CALLS_H
 
@@ -8,20 +8,20 @@
 
 namespace viaduct::sovia::datagram {
 
-// `name`, `length`: as for sendto and recvfrom; nullptr: none.
+// `name`, `length`: the address, as for sendto and recvfrom; nullptr: none.
 ssize_t send(int fd, const iovec* pieces, std::size_t count, int flags, const void* name = nullptr,
              socklen_t length = 0);
 ssize_t receive(int fd, const iovec* pieces, std::size_t count, int flags, void* name = nullptr,
                 socklen_t* length = nullptr);
-// As sendmsg and recvmsg, with a message that can be read.
+// As sendmsg and recvmsg; `message` itself is readable memory.
 ssize_t send_message(int fd, const msghdr& message, int flags);
 ssize_t receive_message(int fd, msghdr& message, int flags);
 
-// After connect() of the kernel's has succeeded.
+// To be called after the kernel's connect() has succeeded.
 void connected(int fd, const sockaddr* address, socklen_t length);
-// Before setsockopt() of the kernel's.
+// To be called before the kernel's setsockopt().
 void sets_option(int fd, int level, int name);
-// After F_SETFL or FIONBIO of the kernel's.
+// To be called after the kernel's F_SETFL or FIONBIO.
 void mode_changed(int fd);
 // Adds the lanes' unread bytes to the int that FIONREAD has filled in.
 void add_unread(int fd, int* bytes);

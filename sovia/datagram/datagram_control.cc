@@ -26,12 +26,12 @@ namespace {
 constexpr std::uint32_t kPeerMs = 5000;             // for the peer to ask for the lane too
 constexpr std::uint64_t kGreetingNs = 3'000 * kMs;  // until both trust each other
 constexpr std::uint64_t kLookNs = 1 * kMs;          // at a VI that is being connected
-constexpr std::uint64_t kAskedLookNs = 20 * kMs;    // ... for some time
+constexpr std::uint64_t kAskedLookNs = 20 * kMs;    // the same, when it has been asked for some time
 constexpr std::uint64_t kLeaveAgainNs = 5 * kMs;
 constexpr std::uint64_t kLeaveNs = 50 * kMs;        // for the peer to answer
 constexpr std::uint64_t kPeerLeftNs = 1'000 * kMs;  // for a peer that has left to disconnect
-constexpr std::uint64_t kIdleNs = 60'000 * kMs;     // a lane without datagrams ends
-constexpr std::uint64_t kConfirmNs = 1'000 * kMs;   // until the peer's agent is asked again
+constexpr std::uint64_t kIdleNs = 60'000 * kMs;     // a lane ends after this time without datagrams
+constexpr std::uint64_t kConfirmNs = 1'000 * kMs;   // between questions to the peer's agent
 constexpr std::size_t kMostLanes = 8;               // of a process
 
 struct Wanted {
@@ -133,7 +133,8 @@ void refuse(DatagramSocket& socket, const sockaddr_in& peer, Reason why) {
   socket.refused(peer, !passes(why), now_ns());
 }
 
-// It is kept as long as the lane is there: the peer asks this end's agent again and again.
+// Claims the connection with this end's agent. The claim is kept as long as the lane is there, as the peer asks this
+// agent again and again.
 Reason claim(Served& one) {
   ProcessNic* const nic = engine::nic();
   if (nic == nullptr) return Reason::kNoNic;
@@ -164,7 +165,7 @@ Reason open(const Wanted& wanted) {
   one.flow = flow_for_agents(flow);
   memcpy(one.host, way.peer, sizeof one.host);
   if (const Reason why = claim(one); why != Reason::kNone) return why;
-  // Something may come at once: not before the transport has an owner.
+  // Arrivals are paused: a message may come at once, but the transport must have an owner first.
   engine::pause();
   DatagramVi* const transport = DatagramVi::make(*engine::nic(), flow, way.peer, kPeerMs);
   one.lane = transport == nullptr ? nullptr
@@ -212,7 +213,8 @@ void free_lane(Served& one) {
   waiting::wake(*one.socket);
 }
 
-// Whether the peer's agent vouches for it. kNoPeer: it does not answer; kNotVouched: it does not vouch.
+// Asks the peer's agent whether it vouches for the peer. kNoPeer: the agent does not answer; kNotVouched: it does not
+// vouch.
 Reason verify(const Served& one, const Handshake::Token& token) {
   if (options().vouch == 0) return Reason::kNone;
   ProcessNic* const nic = engine::nic();
@@ -254,7 +256,7 @@ void greet(Served& one, std::uint64_t now) {
   one.socket->say(*one.lane, Kind::kHello, &hello, sizeof hello);
 }
 
-// A receive that does not hear of lanes ends first.
+// The lane opens only when no receive is under way that would not notice it.
 bool on_greeting(Served& one, std::uint64_t now) {
   DatagramSocket& socket = *one.socket;
   Handshake& handshake = one.lane->handshake;
@@ -290,7 +292,7 @@ bool on_greeting(Served& one, std::uint64_t now) {
 }
 
 // While a lane is open its port may get another owner, and its address another host: datagrams for them must not go to
-// the former peer. A way that the kernel has forgotten meanwhile proves nothing.
+// the former peer. If the kernel has forgotten the way to the peer meanwhile, that proves nothing.
 Reason confirmed(const Served& one) {
   Way way;
   const bool found = control().thread.open_nic(one.kernel_flow, way) == Reason::kNone;
@@ -303,8 +305,8 @@ Reason confirmed(const Served& one) {
   return verify(one, token);
 }
 
-// A lane that ends for this may be asked for again: perhaps the agent has only restarted. The question blocks while no
-// agent answers, so the other lanes to that host end without one.
+// A lane that ends because of the answer may be asked for again: perhaps the agent has only restarted. The question
+// blocks while the agent does not answer, so the other lanes to that host then end without a question.
 void confirm(Served& one, std::uint64_t now) {
   one.confirm_at = now + kConfirmNs;
   const Reason why = confirmed(one);
@@ -319,7 +321,7 @@ void confirm(Served& one, std::uint64_t now) {
   }
 }
 
-// A peer that has left takes its claim back.
+// Whether the peer still has to be vouched for: a peer that has left takes its claim back.
 bool is_in_use(const Served& one) {
   const std::scoped_lock guard(one.socket->lock());
   return !one.lane->doubted && !one.lane->peer_left;
@@ -351,7 +353,7 @@ bool on_open(Served& one, std::uint64_t now) {
   return true;
 }
 
-// Still receives the peer's datagrams until it answers LEAVE.
+// A lane that is being left still receives the peer's datagrams until the peer answers LEAVE.
 bool on_leaving(Served& one, std::uint64_t now) {
   DatagramLane& lane = *one.lane;
   const std::scoped_lock guard(one.socket->lock());
@@ -451,7 +453,7 @@ bool is_idle() { return control().busy.load() == 0; }
 
 void nic_lost() {
   for (const Served& one : control().served) {
-    if (one.stage == Stage::kAsking) continue;  // its VI says so itself
+    if (one.stage == Stage::kAsking) continue;  // its VI reports the loss
     const std::scoped_lock guard(one.socket->lock());
     one.lane->broken = one.lane->peer_left = true;
   }
@@ -475,7 +477,7 @@ void before_fork() {
 void after_fork(bool in_child) {
   table::after_fork(in_child);
   if (in_child) {
-    // The parent's thread sees to them; here they are left.
+    // The lanes are the parent's thread's; the child drops them without ending them.
     new (&control().wanted) std::vector<Wanted>;
     new (&control().served) std::vector<Served>;
     control().busy.store(0);

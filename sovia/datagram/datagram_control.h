@@ -1,8 +1,8 @@
 // The beginning and the end of datagram lanes: the background thread's part.
 //
-// A socket asks for a lane to a peer after some datagrams. This end's agent vouches for the socket
-// (VipxClaim), a VI asks for that of the peer, which asks for it too after as many datagrams, the two greet
-// each other, and each has the peer's agent confirm what it was greeted with (VipxVerify).
+// A socket asks for a lane to a peer after some datagrams. This end's agent vouches for the socket (VipxClaim), and a
+// VI asks for the peer's VI, as the peer does after as many datagrams. The two ends greet each other, and each has the
+// other's agent confirm the greeting (VipxVerify).
 #ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_CONTROL_H
 #define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_CONTROL_H
 
@@ -12,22 +12,22 @@
 
 namespace viaduct::sovia::datagram {
 
-// The thread, as this room knows it.
+// The background thread's functions that the datagram lanes need.
 struct Thread {
-  bool (*start)() = nullptr;                       // makes it if there is none
-  void (*poke)() = nullptr;                        // ... look at what has changed
-  Reason (*open_nic)(const Flow& flow, Way& way) = nullptr;  // by the thread: the NIC towards this peer
+  bool (*start)() = nullptr;                       // makes the thread if there is none
+  void (*poke)() = nullptr;                        // makes the thread call turn()
+  Reason (*open_nic)(const Flow& flow, Way& way) = nullptr;  // called by the thread: opens the NIC towards a peer
 };
 void set_thread(const Thread& thread);
 
 // ------------------------------------------------------------------ by the thread
 void turn();
-bool has_work();  // since the last turn
-// When the next turn is due of itself.
+bool has_work();  // whether any has come since the last turn
+// The time of the next turn that no event brings about.
 std::uint64_t next_due(std::uint64_t now);
-// No lane is left, whatever its state.
+// Whether no lane is left, in any state.
 bool is_idle();
-// The NIC's agent has gone for good: ends all lanes, also those of which the NIC told nothing.
+// The NIC's agent has gone for good: ends all lanes, even if the NIC has reported nothing of them.
 void nic_lost();
 
 // ------------------------------------------------------------------ by any other

@@ -21,9 +21,9 @@ struct DatagramLane final : public LaneOwner {
     vi.receives.told = this;
   }
   void arrived(const ProcessNic::Arrival& arrival) override;
-  void transport_failed() override {}  // post() tells
+  void transport_failed() override {}  // the result of post() tells
 
-  // Places that nothing is in that has yet to leave.
+  // Whether there is a place without a message that has yet to leave.
   bool has_room() {
     if (posted - completed >= kSendPlaces) completed += transport.completed();
     return posted - completed < kSendPlaces;
@@ -39,20 +39,20 @@ struct DatagramLane final : public LaneOwner {
 
   // --- with the socket's lock
   Handshake handshake;
-  bool started = false;     // this end sends on it
-  bool leaves = false;      // ... and does no more
-  bool too_long = false;    // ... as there was a datagram that no lane takes
-  bool doubted = false;     // ... as the peer is not vouched for any more: nothing of it is taken
+  bool started = false;     // this end has begun to send on the lane
+  bool leaves = false;      // this end sends no more on it
+  bool too_long = false;    // leaves because a datagram was too long for a lane
+  bool doubted = false;     // leaves because the peer is not vouched for any more: nothing of it is taken
   bool peer_left = false;   // the peer sends no more on it, or the VI is not connected any more
-  bool answer_due = false;  // LEFT
+  bool answer_due = false;  // LEFT is yet to be sent
   bool left_heard = false;
   bool broken = false;
-  bool open = false;          // counted as such
+  bool open = false;          // counted as open by the socket
   bool held = false;          // arrivals are held back until the kernel's socket is empty ...
-  std::uint64_t held_until = 0;  // ... at this time or later; 0: nothing has come yet
+  std::uint64_t held_until = 0;  // found empty at this time or later; 0: no datagram has come yet
   std::uint32_t posted = 0, completed = 0;
   std::uint64_t no_room_since = 0;
-  std::uint64_t used_at = 0;  // the last datagram
+  std::uint64_t used_at = 0;  // the time of the last datagram
 };
 
 }  // namespace viaduct::sovia::datagram

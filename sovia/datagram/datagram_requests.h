@@ -8,9 +8,9 @@ namespace viaduct::sovia::datagram {
 
 class DatagramSocket;
 
-// The socket, of this descriptor, wants a lane to this peer. False: there will be none.
+// Asks for a lane from the socket of `fd` to a peer. False: there will be none.
 bool ask(int fd, const DatagramSocket& socket, const sockaddr_in& peer);
-// Something has changed that may be the thread's business.
+// A lane has changed, so the thread has to look at it.
 void look_at_lanes();
 
 }  // namespace viaduct::sovia::datagram

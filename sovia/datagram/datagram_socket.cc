@@ -22,7 +22,7 @@ namespace {
 // How long the first datagrams over a lane wait for earlier ones on their way through the kernel.
 constexpr std::uint64_t kHoldNs = 2 * kMs;
 
-// A lane that nothing has left for so long has a peer that takes nothing.
+// If nothing has left on a lane for so long, its peer counts as one that takes nothing.
 constexpr std::uint64_t kNoRoomNs = 20 * kMs;
 
 // The kernel is asked at least so often while lanes have something to read.
@@ -30,7 +30,7 @@ constexpr unsigned kCallsWithoutKernel = 16;
 constexpr std::uint64_t kNsWithoutKernel = 50'000;
 constexpr std::uint64_t kNsWithoutKernelToWait = 20'000;
 
-// Copies between a place and the pieces of a message. False if some of them can't be reached.
+// Copies between a place and the pieces of a message. False if memory of the pieces can't be accessed.
 template <class Copy>
 bool for_pieces(const Message& message, std::size_t bytes, Copy&& copy) {
   std::size_t done = 0;
@@ -102,7 +102,8 @@ DatagramSocket::Sent DatagramSocket::send(int fd, const Message& message, std::s
   const std::scoped_lock guard(lock_);
   DatagramLane* const lane = lane_to(message.peer);
   if (lane == nullptr || !lane->handshake.trusted() || !lane->handshake.trusts()) return Sent::kKernel;
-  // The two ways would overtake each other: such a pair of sockets has none but the kernel's.
+  // Datagrams over the lane would overtake one that is too long for it, or be overtaken: such a pair of sockets leaves
+  // its lane.
   if (bytes > kMostBytes && !lane->leaves) {
     lane->leaves = lane->too_long = true;
     look_at_lanes();
@@ -194,7 +195,7 @@ bool DatagramSocket::some_have_ended() const {
   return std::any_of(lanes_.begin(), lanes_.end(), [](const DatagramLane* lane) { return lane->peer_left; });
 }
 
-// With the lock: the oldest one may not be read yet.
+// Whether the oldest datagram may not be read yet. With the lock.
 bool DatagramSocket::is_held(std::uint64_t now) {
   const DatagramLane* const lane = unread_.front().lane;
   return lane != nullptr && lane->held && (now < lane->held_until || kernel_asked_at_ < lane->held_until);
@@ -221,7 +222,8 @@ bool DatagramSocket::kernel_first() {
   if (peeked_ == Peeked::kLane) return false;
   const std::uint64_t now = now_ns();
   if (is_held(now)) return true;
-  // Datagrams that a peer sends through the kernel after leaving come behind those still queued here.
+  // The lanes go first: datagrams that a peer sends through the kernel after leaving come behind those still queued
+  // here.
   if (kept_ != 0 || some_have_ended()) return false;
   return ++without_kernel_ >= kCallsWithoutKernel || now - kernel_asked_at_ >= kNsWithoutKernel;
 }
@@ -314,7 +316,7 @@ void DatagramSocket::set_open(DatagramLane& lane, bool open) {
   open_.fetch_add(open ? 1 : -1);
 }
 
-// Copies unread datagrams out of the lane's receive buffers first.
+// Removes a lane, after its unread datagrams have been copied out of its receive buffers.
 void DatagramSocket::remove(DatagramLane& lane) {
   const std::scoped_lock guard(lock_);
   std::erase(lanes_, &lane);

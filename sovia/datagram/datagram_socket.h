@@ -1,9 +1,9 @@
 // A UDP socket that may have lanes: one to each of a few peers. Datagrams from lanes wait here in the order in which
 // they came, beside those in the kernel's socket.
 //
-// Order, of one peer's datagrams: an end moves to its lane when the kernel has sent all that it was given. The
-// receiver holds the first datagrams from a lane back for a moment, until it has found the kernel's socket empty. From
-// then on it reads the lanes first, and asks the kernel now and then.
+// Order, of one peer's datagrams: an end moves to its lane when the kernel has sent all datagrams given to it before.
+// The receiver holds the first datagrams from a lane back for a moment, until it has found the kernel's socket empty.
+// From then on it reads the lanes first, and asks the kernel now and then.
 #ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_SOCKET_H
 #define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_SOCKET_H
 
@@ -28,7 +28,7 @@ struct Message {
   const iovec* pieces;
   std::size_t count;
   sockaddr_in peer;  // received: of the sender
-  int flags;         // received: MSG_TRUNC if there was no room for all of it
+  int flags;         // received: MSG_TRUNC if the pieces had too little room
 };
 
 class DatagramSocket final : public Watched {
@@ -37,11 +37,11 @@ class DatagramSocket final : public Watched {
   ~DatagramSocket();
 
   // ------------------------------------------------------------------ what it may do
-  // Whether the kernel alone has its datagrams, for good: no lane is left, and nothing from one is unread.
+  // Whether the kernel alone has the socket's datagrams, for good: no lane is left, and nothing from one is unread.
   bool kernel_alone() const { return given_up_.load() && !may_have_lanes(); }
-  // No lanes any more; those that there are end. Their datagrams can still be received.
+  // Ends all lanes, and opens no more. Datagrams from the lanes can still be received.
   void give_up(Reason why);
-  // A lane is there, or may come at any moment.
+  // Whether a lane is there, may come at any moment, or has left unread datagrams.
   bool may_have_lanes() const { return asked_.load() != 0 || unread_count_.load() != 0; }
   bool has_open_lane() const { return open_.load() != 0; }
 
@@ -49,39 +49,40 @@ class DatagramSocket final : public Watched {
   void set_nonblocking(bool on) { nonblocking_.store(on); }
   bool has_timeout() const { return has_timeout_.load(); }
   void set_timeout() { has_timeout_.store(true); }
-  // Connected to this peer: the kernel's receives need not return the sender's address.
+  // The socket is connected to this peer: the kernel's receives need not return the sender's address.
   void connected(const sockaddr_in& peer);
   bool connection(sockaddr_in& peer);
 
   // ------------------------------------------------------------------ datagrams
   enum class Sent : std::uint8_t { kKernel, kDone, kFault, kNoRoom };
-  // kKernel: the kernel sends it. kNoRoom: not yet; the lane has no room, or a datagram through the kernel would
-  // overtake those on a lane that is being left. If the peer has taken nothing for a while (say it is stopped), the
-  // socket drops them all, as a receiver with a full buffer does. `fd`: a descriptor of the socket.
+  // kKernel: the caller has to send the datagram through the kernel. kNoRoom: it can't be sent yet, as the lane has no
+  // room, or as a datagram through the kernel would overtake those on a lane that is being left. If the peer has taken
+  // nothing for a while (it may be stopped), the socket drops the datagrams, as a receiver with a full buffer does.
+  // `fd`: a descriptor of the socket.
   Sent send(int fd, const Message& message, std::size_t bytes);
 
   enum class Taken : std::uint8_t { kNone, kDone, kFault };
-  // The oldest one that may be read. `length`: of all of it. `peek`: it stays.
+  // Takes the oldest datagram that may be read. `length`: its whole length. With `peek` it stays.
   Taken take(Message& message, std::size_t& length, bool peek);
   bool readable();
-  // Of the next one if it is on a lane, or -1. It stays the next one.
+  // The length of the next datagram if it came over a lane, or -1. It stays the next one to be received.
   int next_bytes();
   // Whether the kernel is to be asked before the lanes.
   bool kernel_first();
   // Whether a receive that waits must ask the kernel before it spins.
   bool kernel_due();
-  // It had nothing, or something, which a peek leaves there.
+  // To be called when the kernel has been asked. `gave`: it had a datagram; `peeked`: which is still there.
   void kernel_said(bool gave, bool peeked = false);
-  // Until when the lanes' datagrams are held back; kNever: they are not.
+  // The time until which the lanes' datagrams are held back; kNever: they are not.
   std::uint64_t held_until();
 
-  // Counts a datagram of the kernel's. True: a lane to this peer is worth while now.
+  // Counts a datagram that went through the kernel. True: a lane to this peer is worth while now.
   bool count(const sockaddr_in& peer, std::uint64_t now);
-  // A thread is in a receive that hears no lanes.
+  // Counts the threads in a receive that hears no lanes: `by` is +1 or -1.
   void receives_raw(int by) { raw_.fetch_add(by); }
 
   // ------------------------------------------------------------------ for the control thread
-  // All of its lanes belong to it. The lane's stages change with the lock.
+  // The control thread owns all lanes of the socket. Their stages change with the lock.
   void add(DatagramLane& lane);
   void remove(DatagramLane& lane);  // with arrivals paused
   void refused(const sockaddr_in& peer, bool for_good, std::uint64_t now);
@@ -118,8 +119,8 @@ class DatagramSocket final : public Watched {
   std::uint64_t kernel_asked_at_ = 0;
   unsigned without_kernel_ = 0;
   enum class Peeked : std::uint8_t { kNothing, kKernel, kLane };
-  Peeked peeked_ = Peeked::kNothing;  // where the datagram is that the program has looked at
-  std::size_t kept_ = 0;              // unread ones of lanes that are not there any more
+  Peeked peeked_ = Peeked::kNothing;  // the place of the datagram at which the program has peeked
+  std::size_t kept_ = 0;              // unread datagrams of lanes that have gone
 
   std::atomic<std::size_t> unread_count_{0};
   std::atomic<int> asked_{0}, open_{0}, raw_{0};

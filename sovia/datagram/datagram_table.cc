@@ -27,9 +27,9 @@ Sockets& sockets() {
   return made;
 }
 
-// Most descriptors are others, which is to be known without a lock.
+// Most descriptors are not in the table. A bit for each that is tells so without a lock.
 constexpr int kBits = 64;
-constexpr int kFew = 65536;  // descriptors with a bit; those above are the kernel's
+constexpr int kFew = 65536;  // descriptors with a bit; higher ones are left to the kernel
 constinit std::atomic<std::uint64_t> g_bits[kFew / kBits]{};
 
 void mark(int fd, bool known) {
@@ -38,7 +38,7 @@ void mark(int fd, bool known) {
   known ? word.fetch_or(bit) : word.fetch_and(~bit);
 }
 
-// With the lock.
+// Takes a descriptor's socket out of the table. With the lock.
 DatagramRef take(int fd) {
   const auto found = sockets().by_descriptor.find(fd);
   if (found == sockets().by_descriptor.end()) return nullptr;
@@ -58,7 +58,7 @@ bool is_inherited(int fd) {
 
 void opened(int fd, bool nonblocking) {
   if (fd < 0 || fd >= kFew) return;
-  closing(fd);  // behind our back
+  closing(fd);  // the old one was closed without the library
   if (options().udp == 0 || options().lanes == 0 || seccomp::in_force()) return;
   counters::publish();
   const signals::Inside inside;

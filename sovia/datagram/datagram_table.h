@@ -1,5 +1,5 @@
-// Which descriptors are UDP sockets that may have lanes: those of IPv4 that this program has made, as long as
-// it does nothing with them that only the kernel can do.
+// Which descriptors are UDP sockets that may have lanes: IPv4 sockets that this program has made, as long as it makes
+// no calls on them that only the kernel can serve.
 #ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_TABLE_H
 #define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_TABLE_H
 
@@ -14,18 +14,19 @@ using DatagramRef = std::shared_ptr<DatagramSocket>;
 
 namespace table {
 
-// A descriptor that socket() has just returned. Nothing if the options say so (SOVIA_UDP).
+// socket() has just returned `fd`. Enters it in the table, unless the option SOVIA_UDP is off.
 void opened(int fd, bool nonblocking);
 
 inline constinit std::atomic<int> g_count{0};
 bool is_known(int fd);
 
-// Whether it is one of them. A load while there are none.
+// Whether the descriptor is in the table. Costs a load while the table is empty.
 inline bool knows(int fd) { return g_count.load(std::memory_order_acquire) != 0 && is_known(fd); }
 
-// Empty if it is none, or the kernel alone has its datagrams: then it is not known any more, and costs a load again.
+// The socket of a descriptor. Empty if it is not in the table, or the kernel alone has its datagrams: then it leaves
+// the table, so that later calls cost only a load.
 DatagramRef find(int fd);
-// Whether there is one.
+// Whether find() would find a socket.
 bool concerns(int fd);
 // Whether the descriptor still is this socket's.
 bool is(int fd, const DatagramSocket& socket);
@@ -36,7 +37,7 @@ void closing_range(unsigned first, unsigned last);
 
 // The program makes a call on the descriptor that only the kernel can serve: ends its lanes, if it is in the table.
 void give_up(int fd, Reason why);
-// ... with all of them, or those that a program run by exec or spawn gets.
+// give_up() for all sockets, or for those that a program run by exec or spawn gets.
 void give_up_all(Reason why, bool only_inherited);
 
 // Around fork.

@@ -1,4 +1,4 @@
-// The VI below a datagram lane, on Unreliable Delivery. The tests have one of their own.
+// The VI below a datagram lane, on Unreliable Delivery. The tests have a DatagramTransport of their own.
 //
 // Messages are sent from places and come to places, each with room for the longest datagram. They complete
 // in the order in which they were posted.
@@ -27,7 +27,7 @@ class DatagramTransport {
   // False if the connection is over.
   virtual bool post(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) = 0;
   virtual bool post_receive(std::uint32_t place) = 0;
-  // Messages that have left since the last call.
+  // The number of messages that have left since the last call.
   virtual std::uint32_t completed() = 0;
   // Ends the connection and frees everything, this object included.
   virtual void destroy() = 0;

@@ -10,7 +10,7 @@
 namespace viaduct::sovia::datagram {
 namespace {
 
-// Not whole pages apart: the beginnings of all would share few sets of a cache.
+// Places are not whole pages apart, as the beginnings of all would then share few sets of a cache.
 constexpr std::size_t kStride = kMostBytes + 128;
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace viaduct::sovia::datagram {
 
 class DatagramVi final : public DatagramTransport {
  public:
-  // A VI with all receives posted, asking for its peer. nullptr if something has run out.
+  // Makes a VI with all receives posted, which asks for its peer. nullptr if something has run out.
   static DatagramVi* make(ProcessNic& nic, const Flow& flow, const std::uint8_t (&peer)[6],
                           std::uint32_t timeout_ms);
 

@@ -3,9 +3,9 @@
 //     HELLO  a token that the peer's agent is asked about, whether this end trusts the peer, whether it
 //            has heard that the peer trusts it, and whether it knows that the peer has heard it, too
 //
-// A HELLO may be lost, so each end repeats its own until the peer has heard that it is trusted, and answers
-// those of a peer that does not know as much. Datagrams
-// are sent by an end that has heard that it is trusted, and taken by one that trusts.
+// A HELLO may be lost, so each end repeats its own until the peer has heard that it is trusted, and answers a HELLO of
+// a peer that does not know yet. Datagrams are sent by an end that has heard that it is trusted, and taken by one that
+// trusts.
 #ifndef VIADUCT_SOVIA_DATAGRAM_HANDSHAKE_H
 #define VIADUCT_SOVIA_DATAGRAM_HANDSHAKE_H
 
@@ -41,14 +41,14 @@ class Handshake {
     own_ = own;
     begun_ = true;
   }
-  // The peer's agent vouches for it.
+  // The peer's agent vouches for the peer: this end trusts it.
   void trust() {
     if (trusts_) return;
     trusts_ = true;
     next_at_ = 0;
   }
 
-  // False if it is no HELLO. The first token counts: it is the one that was, or is being, asked about.
+  // Takes a HELLO. False if the data is none. Only the token of the first one counts, as the agent is asked about that.
   bool take(const std::byte* data, std::size_t bytes) {
     Hello hello;
     if (bytes != sizeof hello) return false;
@@ -70,7 +70,7 @@ class Handshake {
   bool trusts() const { return trusts_; }
   bool trusted() const { return trusted_; }
 
-  // When the next HELLO is due; kNotDue: none is.
+  // The time when the next HELLO is due; kNotDue: none is.
   static constexpr std::uint64_t kNotDue = ~std::uint64_t{0};
   std::uint64_t due() const {
     if (!begun_) return kNotDue;
@@ -93,10 +93,10 @@ class Handshake {
 
   Token own_{}, theirs_{};
   bool begun_ = false;
-  bool heard_ = false;       // the peer's token
-  bool trusts_ = false;      // this end the peer
-  bool trusted_ = false;     // by the peer
-  bool peer_knows_ = false;  // that it is trusted
+  bool heard_ = false;       // the peer's token has come
+  bool trusts_ = false;      // this end trusts the peer
+  bool trusted_ = false;     // the peer trusts this end
+  bool peer_knows_ = false;  // the peer knows that it is trusted
   std::uint64_t next_at_ = 0;
 };
 

@@ -22,7 +22,7 @@ class PeerCounts {
   static constexpr unsigned kDoublings = 5;
   static constexpr std::uint64_t kForGood = ~std::uint64_t{0};
 
-  // One more datagram. True if it makes the peer worth a lane, which it then is asked for.
+  // Counts a datagram. True if the peer is worth a lane now; it then counts as asked for one.
   bool count(const sockaddr_in& peer, std::uint64_t after, std::uint64_t now) {
     Peer& one = find(peer);
     if (one.asked || now < one.not_before) return false;
@@ -39,7 +39,7 @@ class PeerCounts {
     if (one.refusals < kDoublings) ++one.refusals;
   }
 
-  // Its lane was opened, and has ended.
+  // The peer's lane was opened, and has ended.
   void ended(const sockaddr_in& peer) {
     Peer& one = find(peer);
     one = Peer{};
@@ -55,7 +55,8 @@ class PeerCounts {
     bool asked = false;
   };
 
-  // The place of the one that has not been heard of for longest goes to a new one, but for those asked.
+  // The counts of a peer. A new peer gets the place of the one that was counted longest ago and is not asked for a
+  // lane.
   Peer& find(const sockaddr_in& peer) {
     ++clock_;
     Peer* oldest = nullptr;
@@ -75,7 +76,7 @@ class PeerCounts {
   }
 
   Peer peers_[kPeers];
-  Peer none_;  // all others have lanes
+  Peer none_;  // used if all places are of peers asked for lanes
   std::uint64_t clock_ = 0;
 };
 

@@ -14,7 +14,7 @@
 namespace viaduct::sovia {
 
 struct LaneStalls {
-  std::uint64_t credits = 0;   // times that data had to wait for credits
+  std::uint64_t credits = 0;   // the times that data had to wait for credits
   std::uint64_t combined = 0;  // sends that were put into a packet with others
   std::uint64_t packets = 0;   // DATA
   std::uint64_t acks = 0;      // ACK packets
@@ -31,7 +31,7 @@ class ControlSender {
   bool has_begun() const { return has_begun_; }
   // Posts a packet without data. False: there is no place now, or the lane is broken.
   bool post(PacketType type, const void* body = nullptr, std::uint32_t bytes = 0, std::uint32_t flags = 0);
-  // The credits that a packet takes along.
+  // Takes the credits owed to the peer, which the packet of this type then carries.
   std::uint32_t take_credits(PacketType type) {
     const std::uint32_t credits = credits_.take_owed();
     if (credits != 0 && type != PacketType::kAck) counters::add(Counter::kAcksPiggybacked);

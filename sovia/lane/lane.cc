@@ -60,7 +60,7 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
   changes |= take(type, place, bytes, flags_of(immediate), direct);
   if (control.is_cut()) return changes;
   if (type != PacketType::kData) sender_.give_back(place);
-  // Data that waited for credits goes; small data that waits for more goes on waiting.
+  // Sends data that waited for credits, but not small data that waits for more.
   if (type != PacketType::kData || (changes & LaneChange::kWritable) != 0) tx.pump(!tx.holds());
   return changes;
 }
@@ -98,7 +98,7 @@ unsigned Lane::take(PacketType type, std::uint32_t place, std::uint32_t bytes, s
 }
 
 bool Lane::may_park() const {
-  // A lane of messages has places and rights of its own, which the next connection may not want.
+  // The VI of a lane of messages is not cached: it has places and rights that the next connection may not want.
   if (control.broken() || control.parked() || options_.messages) return false;
   if (control.is_unused()) return true;
   return control.has_ended() && greeting.may_start() && !control.has_more_to_say() && rx.unread() == 0 &&

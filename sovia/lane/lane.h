@@ -17,7 +17,7 @@
 //
 // A lane is over when both are kEnded, or when it is broken: the VI has lost its connection.
 //
-// One thread at a time: lock() it. Nothing here waits.
+// Only one thread at a time may use a lane, which it locks by lock(). No function here waits.
 //
 // A lane owns its parts, each with its own state: the ring of posted packets, credits, the greeting, the states of both
 // directions (control), received data (rx) and data to send (tx), remote memory and sinks for messages, and the way on
@@ -40,7 +40,8 @@ class Lane {
  public:
   using State = LaneControl::State;
 
-  // The transport has posted all its receives. `remote`: memory that messages may be written to; nullptr: none.
+  // To be made when the transport has posted all its receives. `remote`: memory that messages may be written to;
+  // nullptr: none.
   Lane(Transport& transport, const LaneOptions& options, RemoteMemory* remote = nullptr);
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -50,17 +51,18 @@ class Lane {
   void greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow = {});
   // This end trusts the peer from now on, and tells it so (TRUST).
   void trust();
-  // FIN after all that was written. Calling it again may only add that the program closes: if FIN has gone, the peer is
-  // asked to leave. A peer that still took the lane for open would write Resume to the kernel's stream when the lane
-  // ends. The closed kernel socket would answer that with a reset, and bytes on their way to the peer would be lost.
+  // Sends FIN after all data that was written. Calling it again may only add that the program closes: if FIN has gone,
+  // the peer is asked to leave. A peer that still took the lane for open would write Resume to the kernel's stream when
+  // the lane ends. The closed kernel socket would answer that with a reset, and bytes on their way to the peer would be
+  // lost.
   void finish(bool closes);
   // Asks the peer to leave (LEAVE), even if it has sent its FIN: a peer that leaves spills its unread data, so data
   // that waits for credits goes on.
   void ask_to_leave();
 
   // ------------------------------------------------------------------ the transport's events
-  // A packet has come. LaneChange bits. After cut() nothing counts any more; packets that came before a send
-  // that failed do.
+  // A packet has come. LaneChange bits. After cut() packets are ignored; after a failed send those that came before it
+  // still count.
   unsigned arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate);
   // Takes in completed sends, and posts packets that had to wait: to be called now and then. LaneChange bits.
   unsigned poll();

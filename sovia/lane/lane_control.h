@@ -35,7 +35,7 @@ class LaneControl {
   bool broken() const { return sender_.broken(); }
   bool is_cut() const { return sender_.is_cut(); }
   void fail() { sender_.fail(); }
-  // Posts the packets that wait for a place, or FIN for the data before it, and an ACK if one is due.
+  // Posts packets that have waited for a place, FIN if all data before it has been posted, and an ACK if one is due.
   void post_pending();
   // Whether packets still wait: then post_pending() has to be called again even if no packet comes.
   bool has_pending() const {
@@ -92,7 +92,7 @@ class LaneControl {
   bool peer_closed() const { return peer_closed_ && greeting_.trusted(); }
   // The peer has asked for FIN (LEAVE), which this end is about to send.
   bool peer_leaves() const { return peer_leaves_; }
-  // It is known that the peer had more to send than has come.
+  // Whether the peer is known to have had more to send than has come.
   bool peer_has_more() const { return peer_has_more_; }
   void set_peer_has_more(bool more) { peer_has_more_ = more; }
 
@@ -106,7 +106,7 @@ class LaneControl {
   }
   // Neither end has sent anything on the lane.
   bool is_unused() const { return !greeting_.has_hello() && !sender_.has_begun() && !broken(); }
-  // This end keeps the VI for another connection.
+  // Tells the peer that this end keeps the VI for another connection.
   bool park() { return parked_ = sender_.post(PacketType::kPark); }
   bool parked() const { return parked_; }
   // The peer keeps the VI for another connection.

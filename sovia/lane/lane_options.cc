@@ -11,11 +11,11 @@ namespace {
 // Packets that an end sends at most once: WAKEUP, TRUST, START, FIN, FINACK, LEAVE, PARK.
 constexpr std::uint32_t kOnce = 7;
 
-// ACK packets of one end that may be on their way: they come into receives of their own.
+// ACK packets of one end that may be on their way: the peer posts receives for them beside the window.
 constexpr std::uint32_t kMostAcks = 32;
 
-// SINK, PLACED and REVOKED packets of one end that may be on their way: two sinks of which the first is void,
-// one that takes the second back, and what answers the peer's.
+// SINK, PLACED and REVOKED packets of one end that may be on their way: two sinks of which the first is void, a packet
+// that takes the second back, and the answers to the peer's sinks.
 constexpr std::uint32_t kMostSinks = 8;
 constexpr std::uint32_t kWrites = 16;
 

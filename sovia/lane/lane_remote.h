@@ -1,5 +1,5 @@
-// Memory that the peer has opened to a lane: this end writes to it and reads from it, by RDMA, from and to memory of
-// the program's, which must stay until the operation has completed.
+// Memory that the peer has opened to a lane: this end writes to and reads from that memory by RDMA. Its own side is
+// memory of the program's, which must stay until the operation has completed.
 #ifndef VIADUCT_SOVIA_LANE_LANE_REMOTE_H
 #define VIADUCT_SOVIA_LANE_LANE_REMOTE_H
 

@@ -117,7 +117,7 @@ void LaneRx::close_reading() {
 // come than the window has places, as TCP's buffer is counted in bytes.
 bool LaneRx::join_last(std::uint32_t place, std::uint32_t bytes) {
   if (options_.strict_window) return false;
-  // Packets are joined from half the number on that may stay unread without the peer waiting for an ACK.
+  // Joining begins when half as many packets are unread as may be without the peer waiting for an ACK.
   const std::uint32_t crowd = (options_.window - options_.ack_threshold) / 2;
   if (bytes > kSmallPacket || arrivals_.empty() || arrivals_.size() < crowd) return false;
   Arrival& last = arrivals_[arrivals_.size() - 1];

@@ -16,7 +16,7 @@ namespace viaduct::sovia {
 
 class LaneSendRing {
  public:
-  // The transport has posted all its receives.
+  // To be made when the transport has posted all its receives.
   LaneSendRing(Transport& transport, const LaneOptions& options);
 
   // Takes in the completions of packets.
@@ -47,7 +47,7 @@ class LaneSendRing {
   std::uint64_t unposted() const { return filled_ - posted_; }
   bool has_unposted() const { return filled_ != posted_; }
   bool in_flight() const { return posted_ != done_; }
-  // A new packet, behind all others.
+  // Begins a new packet, behind all others.
   void begin() {
     chunk_memory_[place(filled_)] = nullptr;
     bytes_at(filled_++) = 0;
@@ -62,7 +62,8 @@ class LaneSendRing {
   std::uint32_t next_bytes() { return bytes_at(posted_); }
   bool is_next_last() const { return posted_ + 1 == filled_; }
   bool post_next(std::uint32_t immediate);
-  // A packet from the program's own memory, with nothing unposted before it. `position` is its own.
+  // Posts a packet from the program's own memory. No packet before it may be unposted. `position`: the packet's, for
+  // has_completed().
   bool post_memory(const std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint32_t immediate,
                    std::uint64_t& position);
 
@@ -99,11 +100,11 @@ class LaneSendRing {
   const LanePlaces places_;
   // Positions of data packets: done_ <= posted_ <= filled_ <= done_ + places_.data.
   std::vector<std::uint32_t> chunk_bytes_;
-  std::vector<const std::byte*> chunk_memory_;  // the program's, nullptr: the transport's chunk
+  std::vector<const std::byte*> chunk_memory_;  // the program's memory; nullptr: the transport's chunk
   std::uint64_t done_ = 0, posted_ = 0, filled_ = 0, done_bytes_ = 0;
   std::uint64_t control_done_ = 0, control_posted_ = 0;
   std::uint64_t writes_done_ = 0, writes_posted_ = 0;
-  Ring<Posted> order_;  // of what is posted and has not completed
+  Ring<Posted> order_;  // the kinds of the packets that have not completed
 };
 
 }  // namespace viaduct::sovia

@@ -29,7 +29,7 @@ class LaneTx {
   bool has_room();
   // Whether a write has found no room since the last call.
   bool take_lack() { return std::exchange(lack_, false); }
-  // While corked, a partly filled packet waits for more data; of the senders only push() ignores this.
+  // While corked, a partly filled packet waits for more data. Only push() sends it nevertheless.
   void cork(bool on) { corked_ = on; }
   bool is_corked() const { return corked_; }
   void push();
@@ -39,7 +39,7 @@ class LaneTx {
   bool awaits_credits() const { return ring_.has_unposted() && credits_.given() == 0 && !sender_.broken(); }
   // Whether small data waits for more.
   bool holds() const { return holds_; }
-  // Whether it goes on waiting, whatever packets come, until flush() is called.
+  // Whether small data waits until flush() is called, whatever packets come.
   bool holds_for_timer() const { return holds_ && options_.timer && !corked_; }
   // Whether the last write() has met memory that isn't there.
   bool has_faulted() const { return faulted_; }
@@ -67,8 +67,8 @@ class LaneTx {
   bool stalled_ = false;
   bool says_more_ = false;  // as set_more() was last called
   bool told_more_ = false;  // the last packet says that more follows, or MORE behind it
-  std::uint64_t mores_at_[kMostMores] = {};  // posted_ when the last MORE packets went
-  std::uint32_t joined_ = 0;  // writes
+  std::uint64_t mores_at_[kMostMores] = {};  // the posted data packets at the last MORE packets
+  std::uint32_t joined_ = 0;  // writes that joined a packet
 };
 
 }  // namespace viaduct::sovia

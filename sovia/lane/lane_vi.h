@@ -23,7 +23,7 @@ class LaneVi {
   // Ends the connection. Packets that came before can still be taken.
   virtual void disconnect() = 0;
   virtual bool take(ProcessNic::Arrival& arrival) = 0;
-  // Memory of the program's to write from (ProcessNic::take_memory).
+  // Registers memory of the program's to write from (ProcessNic::take_memory).
   virtual std::uint32_t take_memory(const void* data, std::size_t bytes) = 0;
   virtual void give_back_memory(std::uint32_t memory) = 0;
   // Ends the connection and frees everything, this object included.

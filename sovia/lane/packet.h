@@ -93,7 +93,7 @@ static_assert(sizeof(Start) == 8);
 // All numbers in network byte order.
 struct Sink {
   std::uint64_t address;
-  std::uint32_t memory;  // its handle
+  std::uint32_t memory;  // the memory's handle
   std::uint32_t bytes;   // 0: the message is to come in the stream
   std::uint32_t number;  // of the message
   std::uint32_t reserved;
@@ -109,7 +109,7 @@ static_assert(sizeof(Placed) == 8);
 // A record that a sender puts into the kernel's stream when the lane has broken, before the bytes that may not have
 // arrived. A receiver that can't know whether there is one looks for the token, a secret of the two ends.
 struct Resume {
-  std::uint8_t token[kTokenBytes];  // the sender's, from its Hello, backwards: it begins with a small number
+  std::uint8_t token[kTokenBytes];  // the one in the sender's Hello, reversed, as that begins with a small number
   std::uint64_t offset;             // of the first byte that follows, on the lane; network byte order
   std::uint8_t closes;              // the sender will read nothing more; 0 or 1
   std::uint8_t reserved[7];

@@ -17,7 +17,7 @@ namespace viaduct::sovia {
 
 class LaneOwner;
 
-// The owner of a VI's receives: told of what comes to them.
+// The owner of a VI's receives, which is told of packets that come to them.
 struct ReceiveOwner {
   LaneOwner* told = nullptr;
 };
@@ -31,7 +31,7 @@ struct alignas(64) PostedDescriptor {
 
 class ProcessNic {
  public:
-  // nullptr if no agent serves the interface. Takes tens of milliseconds. `on_lost` is called when the
+  // Opens the NIC. nullptr if no agent serves the interface. Takes tens of milliseconds. `on_lost` is called when the
   // agent has gone.
   static ProcessNic* open(const char* interface, void (*on_lost)(ProcessNic& nic));
   void close();
@@ -52,10 +52,10 @@ class ProcessNic {
     std::uint32_t place, bytes, immediate;
   };
   bool next(Arrival& arrival);
-  // The same for an entry of the completion queue that has been taken off already.
+  // As next(), for an entry that has been taken off the completion queue already.
   static bool take(VIP_VI_HANDLE vi, Arrival& arrival);
 
-  // Memory of the program's to send from, until give_back(). 0: it can't be had.
+  // Registers memory of the program's to send from, until give_back_memory(). 0: that can't be done.
   VIP_MEM_HANDLE take_memory(const void* data, std::size_t bytes) {
     // The memory has no protection tag, so that lanes with tags of their own can send from it. The peer has no access
     // to it.
@@ -79,7 +79,7 @@ class ProcessNic {
   std::atomic<bool> has_own_stack_{true};
 };
 
-// Told of the packets and failures of a VI.
+// The object that is told of the packets and failures of a VI.
 class LaneOwner {
  public:
   virtual void arrived(const ProcessNic::Arrival& arrival) = 0;

@@ -34,7 +34,7 @@ bool end_of(const sockaddr_storage& from, bool& ipv6, FlowEnd& end) {
   return true;
 }
 
-// One question to the kernel's routing tables.
+// A question to the kernel's routing tables.
 class Question {
  public:
   Question(std::uint16_t type, std::size_t header) {
@@ -195,7 +195,7 @@ bool bytes_written(int fd, Opener opener, std::uint64_t& bytes, std::uint64_t& u
   }
 }
 
-// tcp(7): setting TCP_NODELAY flushes what is pending, TCP_CORK or not.
+// Setting TCP_NODELAY flushes pending data, even with TCP_CORK (tcp(7)).
 void push(int fd) {
   int before = 0;
   socklen_t length = sizeof before;

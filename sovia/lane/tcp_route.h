@@ -21,17 +21,17 @@ bool is_loopback(const Flow& flow);
 struct Way {
   char interface[IF_NAMESIZE];
   std::uint8_t peer[6];  // its MAC address
-  bool local;            // it is on this host: no interface, no address
+  bool local;            // the peer is on this host: no interface, no address
 };
 
-// Asks the kernel's tables. kNone: found; kLocal: it is on this host.
+// Asks the kernel's tables. kNone: found; kLocal: the peer is on this host.
 Reason find_way(const Flow& flow, Way& way);
 
 // Which end has opened a connection.
 enum class Opener : std::uint8_t { kUnknown, kThisEnd, kPeer };
 
-// Bytes that have been written to a TCP socket so far, and how many of them the kernel has not sent
-// yet; bytes that have been read from it. False if the kernel doesn't say, or this end's stream has ended.
+// The bytes written to a TCP socket so far, and how many of them the kernel has not sent yet; the bytes read from the
+// socket. False if the kernel doesn't say, or this end's stream has ended.
 bool bytes_written(int fd, Opener opener, std::uint64_t& bytes, std::uint64_t& unsent);
 bool bytes_read(int fd, std::uint64_t& bytes);
 

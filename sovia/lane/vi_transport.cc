@@ -22,7 +22,7 @@ std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage 
 
 }  // namespace
 
-// Memory for the descriptors and the places.
+// Maps memory for the descriptors and the places.
 bool ViTransport::map() {
   const std::size_t posts = places_.data + places_.control + places_.receive + places_.writes;
   const std::size_t small = whole_pages(posts * sizeof(Posted) + places_.control * kControlBytes);
@@ -42,7 +42,7 @@ bool ViTransport::map() {
   return true;
 }
 
-// The VI, with all receives posted.
+// Makes the VI and posts all its receives.
 bool ViTransport::create() {
   // A protection tag of its own keeps memory opened to one peer closed to the others. Without a tag the lane has no
   // RDMA.

@@ -18,8 +18,8 @@ namespace viaduct::sovia {
 
 class ViTransport final : public Transport, public LaneVi {
  public:
-  // A VI with all receives posted, asking for its peer. nullptr if something has run out. `number`: which lane of the
-  // connection it is.
+  // Makes a VI with all receives posted, which asks for its peer. nullptr if something has run out. `number`: which
+  // lane of the connection it is.
   static ViTransport* make(ProcessNic& nic, const LanePlaces& places, const Flow& flow,
                            const std::uint8_t (&peer)[6], std::uint32_t number, std::uint32_t timeout_ms);
 

@@ -233,7 +233,7 @@ bool spin(WaitCondition& condition, std::uint64_t deadline, Signals signals) {
 Woken sleep(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t deadline,
             const sigset_t* mask, Signals signals) {
   counters::add(Counter::kSleeps);
-  // The caller's descriptors, this thread's wake event, and that for signals.
+  // Room for the caller's descriptors, this thread's wake event, and the wake event for signals.
   constexpr nfds_t kFew = 64, kOwn = 2;
   pollfd few[kFew];
   std::unique_ptr<pollfd[]> many;

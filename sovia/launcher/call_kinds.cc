@@ -44,7 +44,7 @@ std::map<std::string, CallKind> make_kinds() {
     for (const char* const symbol : {"bind", "listen", "getsockname", "getpeername"}) add(symbol);
   }
   {
-    // System calls without the C library's functions for them.
+    // Functions by which a program can make system calls past the C library's functions for sockets.
     const auto add = SOVIA_IS(kUnseen);
     for (const char* const symbol : {"syscall", "clone", "io_uring_setup", "io_uring_queue_init",
                                      "io_uring_queue_init_params", "rcmd", "rexec"}) {

@@ -109,7 +109,7 @@ std::vector<ProcessCounters> read_all_counters() {
     try {
       if (auto read = read_counters(std::stoi(name))) all.push_back(std::move(*read));
     } catch (const std::exception&) {
-      // Another user's, or gone meanwhile.
+      // The process is another user's, or has ended meanwhile.
     }
   }
   std::sort(all.begin(), all.end(),

@@ -26,11 +26,11 @@ struct ProcessCounters {
   std::vector<SocketRow> sockets;
 };
 
-// Empty if the process has no such page: it has no sockets, or does not use SOVIA. Throws
-// std::runtime_error if it may not be looked at, or is of another version.
+// Empty if the process has no such page: it has no sockets, or does not use SOVIA. Throws std::runtime_error if the
+// page can't be read, or is of another version.
 std::optional<ProcessCounters> read_counters(int process);
 
-// Of all these. Throws std::runtime_error also for one that has no page.
+// The counters of all these processes. Throws std::runtime_error also for a process that has no page.
 std::vector<ProcessCounters> read_those(const std::vector<int>& processes);
 
 // All processes that can be looked at and have a page.

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By kind, the symbols with the files that import them.
+// The imported symbols of each kind, with the files that import them.
 using Imports = std::map<CallKind, std::map<std::string, std::vector<std::string>>>;
 
 struct Section {
@@ -56,7 +56,7 @@ std::string find_program(const std::string& program) {
   throw std::runtime_error("program " + program + " was not found in PATH; give its path");
 }
 
-// Its own calls are the kernel's, whatever the library does.
+// Whether a library is a part of the system, whose own calls go to the kernel even with the preload library.
 bool part_of_system(const std::string& library) {
   const std::string name = fs::path(library).filename();
   for (const char* const prefix :

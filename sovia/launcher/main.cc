@@ -21,7 +21,7 @@
 namespace viaduct::sovia::launcher {
 namespace {
 
-// As shells do it.
+// Exit codes as shells have them.
 constexpr int kNotRun = 126;
 constexpr int kNotFound = 127;
 
@@ -86,12 +86,12 @@ void preload(const std::string& library) {
 }
 
 // AddressSanitizer's shared library refuses to run if another library was loaded before it. It need not be the first:
-// the preload library's calls by the C library's names reach the sanitizer then. A variable, as the program may be a
-// script that runs the sanitized one.
+// the preload library's calls by the C library's names reach the sanitizer then. This is set by a variable, as the
+// program may be a script that runs the sanitized program.
 void let_sanitizer_be_second() {
   const char* const given = std::getenv("ASAN_OPTIONS");
   std::string all = "verify_asan_link_order=0";
-  if (given != nullptr && *given != '\0') all += std::string(":") + given;  // later ones count
+  if (given != nullptr && *given != '\0') all += std::string(":") + given;  // later settings override
   setenv("ASAN_OPTIONS", all.c_str(), 1);
 }
 

@@ -20,7 +20,7 @@ std::string preload_library() {
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   if (!error) places.push_back(here / "../../.libs" / kName);  // a build tree
   places.push_back(fs::path(SOVIA_LIBDIR) / kName);
-  // An installation that was moved as a whole.
+  // The place in an installation that was moved as a whole.
   if (!error) places.push_back(here.parent_path() / "lib" / kName);
   for (const fs::path& place : places) {
     if (fs::exists(place, error)) return fs::canonical(place);

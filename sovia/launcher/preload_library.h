@@ -1,5 +1,5 @@
-// Where libsovia-preload.so is: as SOVIA_PRELOAD_LIBRARY says, in the build tree that this program
-// is in, or where it was installed.
+// The place of libsovia-preload.so: the one in SOVIA_PRELOAD_LIBRARY, the build tree that this program is in, or the
+// place of installation.
 #ifndef VIADUCT_SOVIA_LAUNCHER_PRELOAD_LIBRARY_H
 #define VIADUCT_SOVIA_LAUNCHER_PRELOAD_LIBRARY_H
 

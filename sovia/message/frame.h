@@ -22,16 +22,16 @@ namespace viaduct::sovia {
 
 inline constexpr std::size_t kFrameBytes = 12;
 inline constexpr std::uint8_t kFrameVersion = 1;
-inline constexpr std::uint32_t kMostControl = 128 * 1024;  // bytes of a frame that is not for the program
+inline constexpr std::uint32_t kMostControl = 128 * 1024;  // the most bytes of a frame that is not for the program
 
 enum class FrameKind : std::uint8_t {
   kMessage = 1,  // the message follows
-  kOffer = 2,    // nothing follows: a message of that length does, unless it is written to the receiver's buffer
-  // Frames that programs never see (tag_frames.h). Their numbers are their own.
+  kOffer = 2,    // without bytes: a message of that length is next, in the stream or by RDMA to the receiver's buffer
+  // Frames that programs never see (tag_frames.h). They are numbered apart from messages.
   kPut = 3,      // to a tagged buffer: Range, and the bytes
   kGet = 4,      // from a tagged buffer: Range, and how many bytes
   kAnswer = 5,   // to the kPut or kGet of that number: Answer, and for kGet the bytes
-  kGone = 6,     // there is no such buffer any more: its key
+  kGone = 6,     // a tagged buffer has been withdrawn: its key
 };
 
 struct Frame {

@@ -1,4 +1,4 @@
-// Something of a lane that a call waits for at its socket.
+// A condition on a lane's state that a call waits for at its socket.
 #ifndef VIADUCT_SOVIA_MESSAGE_LANE_CONDITION_H
 #define VIADUCT_SOVIA_MESSAGE_LANE_CONDITION_H
 

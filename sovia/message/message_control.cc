@@ -1,4 +1,4 @@
-// Frames between the messages that are not the program's: what one end asks of the other's tagged buffers, and the
+// Frames between the messages that programs don't see: puts and gets on the other end's tagged buffers, and the
 // answers.
 #include <errno.h>
 
@@ -10,7 +10,7 @@
 
 namespace viaduct::sovia {
 
-// Takes the frame that comes next as a whole, and does what it says.
+// Takes the whole next frame, and carries it out.
 MessageReceiver::Taken MessageReceiver::take_control(int fd) {
   while (control_.body.size() != control_.frame.length) {
     std::size_t room, bytes = 0;
@@ -63,7 +63,7 @@ bool MessageReceiver::answer_control(int fd) {
   return false;
 }
 
-// Until there is nothing more to take.
+// Reads ahead until nothing more has come.
 MessageReceiver::Taken MessageReceiver::read_ahead(int fd) {
   if (const int error = failure_.error(); error != 0) {
     errno = error;
@@ -88,7 +88,7 @@ MessageReceiver::Taken MessageReceiver::read_ahead(int fd) {
     }
     if (!valid) {
       errno = EPROTO;
-      return Taken::kFailed;  // a receive will find it, too
+      return Taken::kFailed;  // a receive will meet the same failure
     }
     if (ahead_.wants() == 0) {
       ahead_.end_frame();
@@ -151,7 +151,7 @@ bool MessageReceiver::put_back_all() {
   return true;
 }
 
-// Without the locks of a receive or send.
+// Wakes other threads that wait for answers. To be called without the locks of a receive or send.
 void MessageReceiver::tell_news() {
   if (!news_.load(std::memory_order_relaxed) || !news_.exchange(false)) return;
   socket_.routes_changed();

@@ -1,5 +1,5 @@
-// The end of a connection's messages: what comes is no message, or not all of one, so where the next one begins can't
-// be told.
+// The failure of a connection's messages: the bytes that come are no message, or a part of one is missing, so it is not
+// known where the next one begins.
 #ifndef VIADUCT_SOVIA_MESSAGE_MESSAGE_FAILURE_H
 #define VIADUCT_SOVIA_MESSAGE_MESSAGE_FAILURE_H
 

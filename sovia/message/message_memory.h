@@ -1,5 +1,5 @@
-// Memory that a message comes together in, or waits in: as much as there is of it, whatever its peer says of its
-// length.
+// Memory in which the parts of a message are put together, or wait. It grows with the bytes that have come, not by the
+// length that the peer announces.
 #ifndef VIADUCT_SOVIA_MESSAGE_MESSAGE_MEMORY_H
 #define VIADUCT_SOVIA_MESSAGE_MESSAGE_MEMORY_H
 
@@ -23,7 +23,7 @@ class MessageMemory {
 
   std::size_t size() const { return size_; }
   std::byte* data() { return memory_; }
-  // Room behind what there is, at most `wanted` bytes of it, and at least one; nullptr: there is no memory.
+  // Room for more bytes behind the present ones: at least one, at most `wanted`; nullptr: there is no memory.
   std::byte* room(std::size_t wanted, std::size_t& bytes) {
     if (capacity_ == size_) {
       const std::size_t capacity = size_ + std::min(wanted, std::max(size_, kLeast));

@@ -72,7 +72,7 @@ bool MessageReceiver::peek_empty_message(int fd) {
   return true;
 }
 
-// peek: the frame of a message without bytes stays in the stream, which would not be readable without it.
+// With `peek` the frame of a message without bytes stays in the stream, which would otherwise not be readable.
 MessageReceiver::Taken MessageReceiver::take_frame(int fd, bool peek) {
   if (peek && head_bytes_ != kFrameBytes && peek_empty_message(fd)) return Taken::kSome;
   for (;;) {
@@ -91,7 +91,7 @@ MessageReceiver::Taken MessageReceiver::take_frame(int fd, bool peek) {
       if (const Taken taken = take_body(fd, 0); taken != Taken::kSome) return taken;
       body_.clear();
     } else if (!again && sink_ != nullptr && frame_.number == next_ + 1) {
-      return Taken::kNone;  // the one before has been placed
+      return Taken::kNone;  // the message before is in the sink
     } else if (!again && frame_.number != next_) {
       return fail(fd, EPROTO);
     } else if (frame_.kind == FrameKind::kMessage) {
@@ -116,7 +116,7 @@ MessageReceiver::Taken MessageReceiver::take_head(int fd) {
   return frame_.read(head_) ? Taken::kSome : fail(fd, EPROTO);
 }
 
-// Takes the message to body_, but for `keep` bytes of it.
+// Takes the message to body_, except its last `keep` bytes.
 MessageReceiver::Taken MessageReceiver::take_body(int fd, std::size_t keep) {
   while (body_.size() + keep < frame_.length) {
     std::size_t room;
@@ -135,7 +135,7 @@ MessageReceiver::Taken MessageReceiver::take_body(int fd, std::size_t keep) {
   return Taken::kSome;
 }
 
-// Behind what body_ has. It stays where it is, so that there is something to read.
+// Copies the message's last byte to body_. It stays in the stream too, so that the socket is readable.
 MessageReceiver::Taken MessageReceiver::peek_last_byte(int fd) {
   std::size_t one, got = 0;
   const iovec piece{body_.room(1, one), 1};
@@ -144,8 +144,8 @@ MessageReceiver::Taken MessageReceiver::peek_last_byte(int fd) {
   return taken == Taken::kEnd ? fail(fd, ECONNRESET) : taken;
 }
 
-// Straight to the program's memory, which is no longer than the message. A part of a message is
-// kept if the rest has not come: the call may end, and a handler may leave it.
+// Takes the message straight to the program's memory, which is no longer than the message. A part of a message is kept
+// if the rest has not come: the call may end, and a handler may leave it.
 MessageReceiver::Taken MessageReceiver::take_at_once(int fd, const iovec* pieces, std::size_t count,
                                                    std::size_t& bytes) {
   for (std::size_t at = 0, more = 0; at != frame_.length; at += more) {
@@ -235,7 +235,7 @@ void MessageReceiver::take_next(bool placed) {
 
 // ---------------------------------------------------------------------------- straight to the program's buffer
 
-// kNone: it waits, or is void and closed.
+// kNone: the sink still waits, or it is void and has been closed.
 MessageReceiver::Taken MessageReceiver::look_at_sink(OpenSink& sink, std::size_t room, int flags, int& told,
                                                    std::size_t& bytes) {
   std::uint32_t length = 0;
@@ -252,7 +252,8 @@ MessageReceiver::Taken MessageReceiver::look_at_sink(OpenSink& sink, std::size_t
   return Taken::kSome;
 }
 
-// Nothing is there to be read. The peer is told where the next message is to go, if it has asked, or is likely to.
+// Opens a sink for the next message, as nothing is there to be read: if the peer has offered the message, or is likely
+// to.
 void MessageReceiver::open_sink(OpenSink& sink, const iovec* pieces, std::size_t count, bool may_wait) {
   if (head_bytes_ != 0 || body_.size() != 0 || sink.is_open()) return;
   const bool may = may_wait && count == 1;
@@ -269,7 +270,7 @@ void MessageReceiver::open_sink(OpenSink& sink, const iovec* pieces, std::size_t
   }
 }
 
-// The call is to end. Afterwards the sink is closed, or the message is in the buffer.
+// Takes the sink back, as the call is to end. Afterwards it is void, or the message is in the buffer.
 void MessageReceiver::take_sink_back(OpenSink& sink) {
   constexpr std::uint64_t kAnswerNs = 1'000'000'000;
   sink.revoke();
@@ -277,7 +278,7 @@ void MessageReceiver::take_sink_back(OpenSink& sink) {
   if (sink.await(deadline, Signals::kWait) != Woken::kReady) sink.give_up();
 }
 
-// Takes what there is, or else (kNone) opens a sink, if that is of use. `others`: another thread's call has one.
+// Takes a message, or (kNone) opens a sink if that is of use. `others`: another thread's call has a sink open.
 MessageReceiver::Taken MessageReceiver::take_or_open(int fd, const iovec* pieces, std::size_t count, int flags,
                                                      int& told, std::size_t& bytes, OpenSink& sink, bool& others) {
   const std::scoped_lock guard(lock_);
@@ -325,7 +326,7 @@ ssize_t MessageReceiver::receive(int fd, const iovec* pieces, std::size_t count,
       const std::size_t room = total(pieces, count);
       if (look_at_sink(sink, room, flags, told, bytes) == Taken::kSome) return static_cast<ssize_t>(bytes);
     }
-    // Another thread's call has its buffer open.
+    // While another thread's call has its buffer open, this one only looks again after a moment.
     if (others ? !waiting.await_moment(fd) : !waiting.await(fd, POLLIN, SO_RCVTIMEO)) {
       if (others) errno = signals::held_back() ? EINTR : EAGAIN;
       return -1;

@@ -25,7 +25,7 @@ namespace viaduct::sovia {
 
 class MessageReceiver {
  public:
-  // `sender`: of the same connection, for answers to what the peer asks of `tagged`.
+  // `sender`: the same connection's, for answers to the peer's puts to and gets from `tagged`.
   MessageReceiver(Socket& socket, MessageFailure& failure, MessageSender& sender, TaggedBuffers& tagged,
                   PeerBuffers& peer)
       : socket_(socket), failure_(failure), sender_(sender), tagged_(tagged), peer_(peer) {}
@@ -36,14 +36,14 @@ class MessageReceiver {
   int next_message(int fd);
 
   enum class Taken : std::uint8_t { kSome, kNone, kEnd, kFailed };
-  // A call that reads ahead for frames that are not the program's: messages that come before them are kept, for
-  // receives meanwhile and, after it, in front of the stream.
+  // Lives while a call reads ahead for frames that are not the program's. Messages that come before those are kept for
+  // receives meanwhile, and go back in front of the stream at its end.
   class ReadingAhead {
    public:
     ReadingAhead(MessageReceiver& receiver, int fd);
     ~ReadingAhead();
     ReadingAhead(const ReadingAhead&) = delete;
-    // Takes what is there: kNone if all of it, never kSome.
+    // Takes all that has come. kNone: all has been taken; never kSome.
     Taken look();
 
    private:
@@ -92,22 +92,22 @@ class MessageReceiver {
 
   Lock lock_;
   std::byte head_[kFrameBytes];
-  std::size_t head_bytes_ = 0;  // of head_; all: frame_ is the frame of the message that comes
+  std::size_t head_bytes_ = 0;  // of head_; when complete, frame_ is the next message's frame
   Frame frame_{};
-  MessageMemory body_;          // of the message, what has been taken off the stream
+  MessageMemory body_;          // the bytes of the message that were taken off the stream
   std::uint32_t next_ = 0;
   std::uint32_t offered_bytes_ = 0;
   bool offered_ = false;        // the next message, and its bytes have not come
-  bool answered_ = false;       // ... and the peer knows where they are to go
-  bool last_was_placed_ = false;  // it may come once more, if the lane has broken
-  bool may_open_early_ = false;   // a sink for the next message, before it is offered: one for each that was placed
-  const OpenSink* sink_ = nullptr;  // of the call that has one
-  ReadAhead ahead_;                 // before what comes next
+  bool answered_ = false;       // the peer has been told of a sink, or that there is none
+  bool last_was_placed_ = false;  // that message may come again if the lane has broken
+  bool may_open_early_ = false;   // may open a sink before the offer; set by each placed message
+  const OpenSink* sink_ = nullptr;  // the open one, of whichever call
+  ReadAhead ahead_;                 // to be read before the stream
   unsigned readers_ahead_ = 0;
   struct {
     bool comes = false;  // a frame that is not the program's is next
     Frame frame{};
-    MessageMemory body;  // of it, what has been taken off the stream
+    MessageMemory body;  // the bytes of it that were taken off the stream
   } control_;
   std::atomic<bool> news_{false};   // for other threads that wait at the socket
 };

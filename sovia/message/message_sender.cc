@@ -25,7 +25,8 @@
 namespace viaduct::sovia {
 namespace {
 
-// A peer that asks for more than it takes loses the connection. More than this end's own pieces under way.
+// The most pending bytes: a peer that asks for more than it takes loses the connection. The limit is above this end's
+// own pieces under way.
 constexpr std::size_t kMostUnsent = 8 * 1024 * 1024;
 
 }  // namespace
@@ -37,7 +38,7 @@ void MessageSender::drop_pending() {
   pending_at_ = 0;
 }
 
-// From byte `from` on. Without it the stream would be of no use.
+// Copies the pieces from byte `from` on. If that fails the connection ends, as the stream lacks a part of a message.
 bool MessageSender::append_pending(const iovec* pieces, std::size_t count, std::size_t from) {
   bool all = true;
   over_pieces(pieces, count, from, [&](const std::byte* data, std::size_t bytes) {
@@ -51,13 +52,13 @@ bool MessageSender::append_pending(const iovec* pieces, std::size_t count, std::
   return all;
 }
 
-// kDone: there is none any more.
+// kDone: no byte is pending any more.
 Attempt MessageSender::send_pending(int fd) {
   while (has_pending()) {
     const iovec piece{pending_.data() + pending_at_, pending_.size() - pending_at_};
     const ssize_t sent = socket_.send(fd, &piece, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno == EAGAIN) return Attempt::kAgain;
-    if (sent < 0) break;  // the next call hears of it
+    if (sent < 0) break;  // the next call gets the error
     pending_at_ += static_cast<std::size_t>(sent);
   }
   drop_pending();
@@ -83,7 +84,7 @@ Attempt MessageSender::try_send(int fd, const iovec* pieces, std::size_t count, 
   iovec* const all = count > kFew ? many.data() : few;
   all[0] = {head, kFrameBytes};
   for (std::size_t i = 0; i < count; ++i) all[i + 1] = pieces[i];
-  // One piece more than a call may have: it goes in two parts.
+  // The frame may make one piece more than a call may have; the message then goes in two parts.
   const bool fits = count < kMostPieces;
   const ssize_t sent =
       socket_.send(fd, all, fits ? count + 1 : count, (flags & MSG_MORE) | MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -127,7 +128,7 @@ ssize_t MessageSender::send(int fd, const iovec* pieces, std::size_t count, int 
       errno = EAGAIN;
       return -1;
     }
-    // Another thread's call waits for the peer's buffer.
+    // While another thread's call waits for the peer's buffer, this one only tries again after a moment.
     if (others ? !waiting.await_moment(fd) : !waiting.await(fd, POLLOUT, SO_SNDTIMEO)) {
       if (others) errno = signals::held_back() ? EINTR : EAGAIN;
       return -1;
@@ -137,7 +138,8 @@ ssize_t MessageSender::send(int fd, const iovec* pieces, std::size_t count, int 
     const std::scoped_lock guard(lock_);
     return send_pending(fd) == Attempt::kAgain;
   };
-  // It is taken. A call that may wait does, so that a program does not send faster than its peer reads.
+  // The message has been taken. A call that may wait still waits until all is sent, so that a program does not send
+  // faster than its peer reads.
   while (left && still_pending()) {
     if (socket_.modes.blocks(fd, flags) && waiting.await(fd, POLLOUT, SO_SNDTIMEO)) continue;
     send_pending_in_background(fd);
@@ -175,22 +177,23 @@ bool MessageSender::send_control(int fd, FrameKind kind, std::uint32_t number, c
 
 // ---------------------------------------------------------------------------- straight to the peer's buffer
 
-// The frame of a message that is to be placed. The part that the stream does not take is pending.
+// Sends the offer of a message that is to be written to the peer's buffer. The part that the stream does not take is
+// pending.
 bool MessageSender::send_offer(int fd, std::uint32_t bytes) {
   std::byte head[kFrameBytes];
   Frame{FrameKind::kOffer, bytes, next_}.write(head);
   const iovec piece{head, kFrameBytes};
   const std::scoped_lock guard(lock_);
-  // The answer to a put or get may have come between.
+  // The answer to a put or get may have become pending meanwhile.
   if (send_pending(fd) == Attempt::kAgain) return false;
   const ssize_t sent = socket_.send(fd, &piece, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0) return false;
   return append_pending(&piece, 1, static_cast<std::size_t>(sent)) && pending_.size() == 0;
 }
 
-// False: it has not been sent, and is to go in the stream.
+// False: the message has not been sent, and has to go in the stream.
 bool MessageSender::send_by_rendezvous(int fd, const iovec& message) {
-  // A peer that is not about to receive gets it in the stream: it may be sending such a message itself.
+  // A peer that opens no sink in this time gets the message in the stream: it may be sending such a message itself.
   constexpr std::uint64_t kSinkNs = 5'000'000;
   {
     const std::scoped_lock guard(lock_);
@@ -225,7 +228,7 @@ struct MessageSender::Background {
   const SocketRef reference;  // given back last
   MessageSender& sender;
   const int fd;
-  WaitingCall waiting;  // so that closing the descriptor leaves it one
+  WaitingCall waiting;  // keeps a descriptor for it when the program closes its own
 };
 
 void* MessageSender::run_in_background(void* of) {
@@ -249,7 +252,7 @@ void MessageSender::send_pending_in_background(int fd) {
   const std::scoped_lock guard(lock_);
   if (pending_has_thread_ || !has_pending()) return;
   std::unique_ptr<Background> call(new (std::nothrow) Background(*this, fd));
-  if (call == nullptr) return;  // the next call goes on with it
+  if (call == nullptr) return;  // the next call sends the rest
   pending_has_thread_ = start_thread(run_in_background, call.get());
   if (pending_has_thread_) call.release();
 }

@@ -1,7 +1,7 @@
 // The sending direction of a connection that keeps the boundaries of messages.
 //
-// Each call of the program is one message. A message is taken as a whole or not at all: what the stream has no room
-// for is copied (it is pending), and goes before anything else as soon as there is room.
+// Each call of the program is one message. A message is taken as a whole or not at all: the part that the stream has no
+// room for is copied (it is pending), and is sent before anything else as soon as there is room.
 #ifndef VIADUCT_SOVIA_MESSAGE_MESSAGE_SENDER_H
 #define VIADUCT_SOVIA_MESSAGE_MESSAGE_SENDER_H
 
@@ -23,14 +23,14 @@ class MessageSender {
 
   // As sendmsg without address and control data.
   ssize_t send(int fd, const iovec* pieces, std::size_t count, int flags);
-  // A frame that is not the program's. False with errno: the stream takes nothing any more.
+  // Sends a frame that programs don't see. False with errno: the stream takes nothing any more.
   bool send_control(int fd, FrameKind kind, std::uint32_t number, const iovec* body, std::size_t count);
 
-  // As those of MessageLayer.
+  // As the functions of MessageLayer.
   int before_shutdown(int how);
   void after_fork_in_child();
 
-  // While no message goes.
+  // Calls that send hold this lock. A caller that holds it knows that no message is being sent.
   Lock& lock() { return lock_; }
 
  private:
@@ -49,7 +49,7 @@ class MessageSender {
   Socket& socket_;
   MessageFailure& failure_;
   Lock lock_;
-  MessageMemory pending_;  // of a message that the stream has a part of, from pending_at_ on
+  MessageMemory pending_;  // the rest of a message, from pending_at_ on
   std::size_t pending_at_ = 0;
   bool pending_has_thread_ = false;
   bool shut_after_pending_ = false;

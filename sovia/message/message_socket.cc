@@ -13,7 +13,7 @@
 namespace viaduct::sovia {
 namespace {
 
-// The kernel counts for connections alone; without one, nothing has gone.
+// Without a connection no data has gone, and the kernel has no counts to ask for.
 bool has_peer(int fd) {
   const KeepErrno keep;
   Flow flow;

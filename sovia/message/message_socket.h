@@ -1,7 +1,7 @@
 // Messages on a socket's stream of bytes, by whichever route the bytes go: kernel, lane, or one after the other. And
 // tagged buffers, whose puts and gets go between the messages where they can't go by RDMA.
 //
-// A plain socket has none of it. All functions may be called by several threads at once.
+// A plain socket has no MessageSocket. All functions may be called by several threads at once.
 #ifndef VIADUCT_SOVIA_MESSAGE_MESSAGE_SOCKET_H
 #define VIADUCT_SOVIA_MESSAGE_MESSAGE_SOCKET_H
 
@@ -23,10 +23,11 @@ namespace viaduct::sovia {
 
 class MessageSocket final : public MessageLayer {
  public:
-  // That of a socket, which lives as long as the socket; made by the first call. nullptr with errno ENOMEM.
+  // The socket's MessageSocket, which the first call makes and which lives as long as the socket. nullptr with errno
+  // ENOMEM.
   static MessageSocket* of(Socket& socket);
 
-  // SOVIA_MESSAGES. -1 with errno EISCONN: data has gone over the connection.
+  // Sets the option SOVIA_MESSAGES. -1 with errno EISCONN: data has gone over the connection.
   int turn(int fd, bool on);
 
   // As sendmsg and recvmsg without address and control data. `told` gets the flags of the answer.

@@ -52,10 +52,10 @@ class RemoteMove {
     if (lane_ && number != lane) lane_.reset();
   }
 
-  // Post: bytes begun of (at, bytes, memory); called with the lane locked.
+  // post(lane, at, bytes, memory) begins operations and returns for how many bytes; called with the lane locked.
   template <class Post>
   bool run(const std::byte* data, std::size_t bytes, Post&& post) {
-    // Bounded, as the registration has to be.
+    // The move goes in parts, as the size of a registration is bounded.
     constexpr std::size_t kAtOnce = 64 * 1024 * 1024;
     for (std::size_t at = 0; at != bytes; at += std::min(kAtOnce, bytes - at)) {
       if (!run_some(data + at, at, static_cast<std::uint32_t>(std::min(kAtOnce, bytes - at)), post)) return false;

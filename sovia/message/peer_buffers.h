@@ -15,7 +15,7 @@ class PeerBuffers {
  public:
   explicit PeerBuffers(Socket& socket) : socket_(socket) {}
 
-  // Where one is open to RDMA.
+  // Where a buffer is open to RDMA.
   struct Place {
     std::uint32_t lane = 0, memory = 0;
     std::uint64_t address = 0;
@@ -23,33 +23,33 @@ class PeerBuffers {
   };
   // The lane that could be used for RDMA now; 0: none.
   std::uint32_t usable_lane();
-  // False: the peer has not been asked since that lane came up.
+  // False: the peer has not been asked for the buffer's place since that lane came up.
   bool find(std::uint64_t key, std::uint32_t lane, Place& place);
   void forget(std::uint64_t key);
-  // By RDMA, and waits until it has completed. False: the lane is lost, or the memory can't be had; it may have been
-  // done in part.
+  // Put or get by RDMA, and wait until that has completed. False: the lane is lost, or the memory can't be had; a part
+  // may have been done.
   bool put_to(const Place& place, std::uint64_t offset, const std::byte* data, std::size_t bytes);
   bool get_from(const Place& place, std::uint64_t offset, std::byte* data, std::size_t bytes);
 
   // Pieces that are under way in the stream.
   struct Piece {
     std::uint64_t key;
-    std::byte* to;  // of a get
+    std::byte* to;  // for a get, the memory that gets the bytes
     std::uint32_t bytes;
     bool gets;
   };
   std::uint32_t begin_piece(const Piece& piece);
-  // It could not be sent.
+  // The piece could not be sent.
   void drop_piece(std::uint32_t number);
   void drop_pieces();
   std::size_t pieces_under_way();
   bool is_under_way(std::uint32_t number);
-  // False: there is no such question, or this is no answer to it.
+  // False: no such piece is under way, or the bytes are no answer to it.
   bool take_answer(std::uint32_t number, const std::byte* body, std::size_t bytes);
-  // The errno of the first piece that failed since this was asked; 0: none.
+  // The errno of the first piece that failed since the last call; 0: none.
   int take_error();
 
-  // They are the parent's.
+  // Forgets places and pieces: they are the parent's.
   void after_fork_in_child();
 
  private:

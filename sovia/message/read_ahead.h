@@ -1,5 +1,5 @@
-// Frames of messages that were taken off the stream before the program wants them, by a call that looks for what is
-// behind them. As they were in the stream: what is read of them, and then of the stream, is what has come.
+// Frames of messages that a call has taken off the stream, before the program wants them, to get at frames behind them.
+// The bytes are kept as they were: a reader reads these and then the stream.
 #ifndef VIADUCT_SOVIA_MESSAGE_READ_AHEAD_H
 #define VIADUCT_SOVIA_MESSAGE_READ_AHEAD_H
 
@@ -18,13 +18,13 @@ namespace viaduct::sovia {
 
 class ReadAhead {
  public:
-  static constexpr std::size_t kMost = 64 * 1024 * 1024;  // no more is to be appended
+  static constexpr std::size_t kMost = 64 * 1024 * 1024;  // no more may be appended
 
   bool empty() const { return bytes_.size() == 0; }
   std::size_t size() const { return bytes_.size(); }
   const std::byte* data() const { return bytes_.data(); }
 
-  // As recv(): false if the memory is not there. Not while it is empty.
+  // As recv(); false if the program's memory is not there. Not to be called while this is empty.
   bool read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek, std::size_t& got) {
     const std::byte* from = bytes_.data();
     std::size_t left = bytes_.size();
@@ -40,7 +40,8 @@ class ReadAhead {
     return there;
   }
 
-  // A reader has begun with a frame, of which it has `head` and `body`: they are to be read again. While it is empty.
+  // Puts back `head` and `body`, the parts of a frame that a reader has taken already, to be read again. Only while
+  // this is empty.
   bool begin(const std::byte* head, std::size_t head_bytes, const std::byte* body, std::size_t body_bytes) {
     of_last_ = 0;
     return append(head, head_bytes) && append(body, body_bytes);
@@ -52,7 +53,7 @@ class ReadAhead {
     of_last_ += bytes;
     return true;
   }
-  // Whether the last frame's head is all there; if so, what it says. False in `valid`: it is no frame.
+  // True if the last frame's head is complete: `frame` gets it. `valid` is false if it is no frame.
   bool has_head(Frame& frame, bool& valid) const {
     if (of_last_ < kFrameBytes) return false;
     valid = frame.read(head_);
@@ -70,7 +71,7 @@ class ReadAhead {
     bytes_.drop_last(kFrameBytes);
     of_last_ = 0;
   }
-  // It is complete: the next one begins.
+  // The last frame is complete: the next one begins.
   void end_frame() { of_last_ = 0; }
   void clear() {
     bytes_.drop(bytes_.size());

@@ -56,7 +56,7 @@ OpenSink::State OpenSink::look(std::uint32_t& length) {
     length = lane.sinks.placed_length();
     return State::kPlaced;
   }
-  // Packets that came before a send failed are yet to be taken in.
+  // A failed send alone does not make the sink void: packets that came before it have yet to be taken in.
   const bool lost = lane.control.is_cut() || lane.control.receiving() == Lane::State::kEnded;
   return lost || lane.sinks.sink() == LaneSinks::SinkState::kRevoked ? State::kVoid : State::kWaits;
 }
@@ -80,7 +80,7 @@ void OpenSink::give_up() { lane_->give_up(); }
 
 void OpenSink::close() {
   if (!is_open()) return;
-  // First, so that nothing comes to what is the program's again.
+  // The memory is closed first, so that nothing comes to it when it is the program's again.
   lane_->vi.remote()->close_memory(at_, memory_);
   {
     const std::scoped_lock guard(lane_->lane.lock());

@@ -1,5 +1,5 @@
 // Long messages without a copy at either end: the receiver opens its buffer to the peer (a sink), which writes there
-// from the program's memory. See lane_sinks.h for what they tell each other.
+// from the program's memory. lane_sinks.h has the protocol.
 #ifndef VIADUCT_SOVIA_MESSAGE_RENDEZVOUS_H
 #define VIADUCT_SOVIA_MESSAGE_RENDEZVOUS_H
 
@@ -21,18 +21,18 @@ class OpenSink {
   ~OpenSink() { close(); }
   OpenSink(const OpenSink&) = delete;
 
-  // For message `number`. False: it can't be had now.
+  // Opens `buffer` for message `number`. False: that can't be done now.
   bool open(std::uint32_t number, const iovec& buffer);
   bool is_open() const { return static_cast<bool>(lane_); }
   enum class State { kWaits, kPlaced, kVoid };
   // kPlaced: the peer has written a message of that length.
   State look(std::uint32_t& length);
-  // Waits until it is placed or void, or, with Signals::kInterrupt, until there is something else to receive. Handlers
-  // of the program's don't run. As wait_for().
+  // Waits until the message is placed or the sink is void; with Signals::kInterrupt also until there is something else
+  // to receive. The program's signal handlers don't run. Returns as wait_for() does.
   Woken await(std::uint64_t deadline, Signals signals);
-  // The peer may not begin to write any more. One that has begun goes on: await() and look() follow.
+  // Asks the peer not to begin to write any more. A peer that has begun goes on: await() and look() have to follow.
   void revoke();
-  // The lane ends, as its peer does not answer: the message comes some other way, or has come.
+  // Ends the lane, as its peer does not answer. The message comes some other way, or has come.
   void give_up();
   void close();
 
@@ -43,7 +43,7 @@ class OpenSink {
   std::uint32_t memory_ = 0;
 };
 
-// The peer need not wait for a sink for message `number`.
+// Tells the peer not to wait for a sink for message `number`.
 void refuse_sink(Socket& socket, std::uint32_t number);
 
 // A message of a sending call that is on its way to the peer's buffer.
@@ -55,10 +55,10 @@ class RendezvousSend {
 
   // False: the message goes in the stream.
   bool begin(const iovec& message, std::uint32_t number);
-  // Waits for the peer's sink, until then at most.
+  // Waits for the peer's sink until the deadline.
   bool await_target(std::uint64_t deadline);
   bool has_target() const;
-  // Writes the message there. False: the peer may have it, or not.
+  // Writes the message to the sink. False: the lane is lost, and it is not known whether the peer has the message.
   bool write();
 
  private:

@@ -1,5 +1,5 @@
-// Tagged buffers in the stream of messages: how one end puts to, or gets from, a buffer of the other end where RDMA
-// can't, and learns where it could. All numbers are in network byte order.
+// Tagged buffers in the stream of messages: one end puts to, or gets from, a buffer of the other end by these frames
+// where RDMA can't be used, and asks where it can be. All numbers are in network byte order.
 #ifndef VIADUCT_SOVIA_MESSAGE_TAG_FRAMES_H
 #define VIADUCT_SOVIA_MESSAGE_TAG_FRAMES_H
 
@@ -12,14 +12,14 @@ namespace viaduct::sovia {
 struct TagBytes {
   std::uint8_t name[4];  // 'S' 'V' 'T' 1
   std::uint32_t access;
-  std::uint64_t key;     // a random number, which names the buffer to the end that has it
+  std::uint64_t key;     // a random number: the name of the buffer at its own end
   std::uint64_t bytes;   // of the buffer
   std::uint64_t reserved;
 };
 static_assert(sizeof(TagBytes) == 32);
 
-// Of kPut and kGet. A long put or get is sent in pieces, of which each says what the whole is: so none is done of
-// one that leaves the buffer.
+// The first part of the body of kPut and kGet. A long put or get is sent in pieces, each with the range of the whole,
+// so that no piece is done of one that goes beyond the buffer.
 struct Range {
   std::uint64_t key;
   std::uint64_t at;     // of this piece, from the beginning of the buffer
@@ -37,10 +37,10 @@ static_assert(sizeof(GetRange) == 40);
 
 struct Answer {
   std::uint32_t status;   // an errno, or 0
-  std::uint32_t lane;     // where the buffer is open to RDMA: on the connection's so manieth lane
+  std::uint32_t lane;     // the number of the connection's lane on which the buffer is open to RDMA
   std::uint64_t address;
-  std::uint32_t memory;   // 0: it is not
-  std::uint32_t access;   // ... for this alone
+  std::uint32_t memory;   // its handle; 0: it is not open to RDMA
+  std::uint32_t access;   // the access that is open
 };
 static_assert(sizeof(Answer) == 24);
 

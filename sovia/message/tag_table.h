@@ -12,7 +12,7 @@ struct TaggedBuffer {
   std::byte* at = nullptr;
   std::uint64_t bytes = 0;
   unsigned access = 0;  // SOVIA_TAG_PUT, SOVIA_TAG_GET
-  // Where it is open to RDMA: at which lane of the connection, and under which handle; 0: nowhere.
+  // The connection's lane on which the buffer is open to RDMA, and the handle there; 0: it is not.
   std::uint32_t lane = 0, memory = 0;
 };
 
@@ -27,12 +27,12 @@ struct TagRange {
 
 class TagTable {
  public:
-  // A random key; 0: there is no memory, or no randomness.
+  // Adds a buffer under a random key, which it returns; 0: there is no memory, or no randomness.
   std::uint64_t add(const TaggedBuffer& buffer);
   TaggedBuffer* find(std::uint64_t key);
   void remove(std::uint64_t key) { buffers_.erase(key); }
   void clear() { buffers_.clear(); }
-  // 0, or the errno that a peer gets who wants this.
+  // 0, or the errno for a peer that asks for this access.
   int check(std::uint64_t key, unsigned access, const TagRange& piece, const TagRange& whole);
   template <class Visit>
   void for_each(Visit&& visit) {

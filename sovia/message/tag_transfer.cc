@@ -28,7 +28,7 @@ Range range_of(std::uint64_t key, std::uint64_t at, std::uint64_t first, std::ui
   return {key, htobe64(at), htobe64(first), htobe64(bytes)};
 }
 
-// Whether the tag allows it, as far as this end can tell. 0, or an errno.
+// Checks the access against the tag, as far as this end can. 0, or an errno.
 int check(const TagBytes& tag, unsigned access, std::uint64_t offset, std::size_t bytes) {
   constexpr TagBytes kEmpty{{'S', 'V', 'T', 1}, 0, 0, 0, 0};
   if (!std::equal(tag.name, tag.name + sizeof tag.name, kEmpty.name) || tag.reserved != 0) return EINVAL;
@@ -36,14 +36,14 @@ int check(const TagBytes& tag, unsigned access, std::uint64_t offset, std::size_
   return TagRange{offset, bytes}.is_inside(be64toh(tag.bytes)) ? 0 : ERANGE;
 }
 
-// Waits for what the peer answers.
+// Waits for the peer's answers.
 class Answers {
  public:
   Answers(const TagPath& path, int fd, std::uint64_t deadline)
       : socket_(path.socket), fd_(fd), waiting_(path.socket), ahead_(path.receiver, fd) {
     waiting_.set_deadline(deadline);
   }
-  // False with errno: it does not come.
+  // False with errno: the answer does not come.
   template <class Ready>
   bool await(Ready&& ready) {
     using Taken = MessageReceiver::Taken;
@@ -70,7 +70,7 @@ class Answers {
   MessageReceiver::ReadingAhead ahead_;
 };
 
-// Has the peer say where the buffer is, and whether this may be done. False with errno.
+// Asks the peer where the buffer is, and whether the transfer is allowed. False with errno.
 bool ask(const TagPath& path, int fd, Answers& answers, const TagTransfer& transfer) {
   const std::uint32_t number = path.peer.begin_piece({transfer.key, nullptr, 0, true});
   GetRange question{range_of(transfer.key, transfer.first, transfer.first, transfer.bytes), 0, 0};
@@ -82,7 +82,7 @@ bool ask(const TagPath& path, int fd, Answers& answers, const TagTransfer& trans
   return answers.await([&] { return !path.peer.is_under_way(number); });
 }
 
-// False: it has to go in the stream, or (`failed`) nowhere, with errno.
+// False: the transfer has to go in the stream; with `failed` it has failed, with errno.
 bool by_rdma(const TagPath& path, int fd, Answers& answers, const TagTransfer& transfer, bool& failed) {
   const std::uint32_t lane = path.peer.usable_lane();
   PeerBuffers::Place place;
@@ -93,7 +93,7 @@ bool by_rdma(const TagPath& path, int fd, Answers& answers, const TagTransfer& t
   }
   const unsigned access = transfer.gets ? SOVIA_TAG_GET : SOVIA_TAG_PUT;
   if (place.memory == 0 || (place.access & access) == 0) return false;
-  // Pieces under way in the stream come first.
+  // RDMA waits for the pieces under way in the stream.
   failed = !answers.await([&] { return path.peer.pieces_under_way() == 0; });
   if (failed) return false;
   std::byte* const data = transfer.data + transfer.at;
@@ -105,7 +105,7 @@ bool by_rdma(const TagPath& path, int fd, Answers& answers, const TagTransfer& t
 bool send_piece(const TagPath& path, int fd, TagTransfer& transfer) {
   const auto bytes = static_cast<std::uint32_t>(std::min<std::size_t>(kPieceBytes, transfer.bytes - transfer.at));
   std::byte* const data = transfer.data + transfer.at;
-  // Half a frame would be the end of the connection.
+  // Unreadable memory is refused first: a frame cut short would end the connection.
   if (!transfer.gets && !can_read(data, bytes)) {
     errno = EFAULT;
     return false;

@@ -26,12 +26,14 @@ struct TagTransfer {
   std::uint64_t key, first;
   std::byte* data;
   std::size_t bytes;
-  std::size_t at = 0;  // so many bytes are under way
+  std::size_t at = 0;  // bytes that are under way already
 };
 
-// -1 with errno. A put has been done when await_tag_transfers() has said so.
+// Runs a put or get. -1 with errno. On return pieces in the stream may still be under way: await_tag_transfers() waits
+// for them.
 int run_tag_transfer(const TagPath& path, int fd, const TagBytes& tag, TagTransfer transfer);
-// Until all are done, for so many ms (-1: for ever). -1 with errno: ETIMEDOUT, or that of the first that failed.
+// Waits until all transfers are done, at most timeout_ms (-1: for ever). -1 with errno: ETIMEDOUT, or that of the first
+// transfer that failed.
 int await_tag_transfers(const TagPath& path, int fd, int timeout_ms);
 
 }  // namespace viaduct::sovia

@@ -44,7 +44,7 @@ void TaggedBuffers::after_fork_in_child() {
   table_.clear();
 }
 
-// Whether the peer can get at it by RDMA. Locked.
+// Opens the buffer to RDMA by the peer. False: that is not possible now. Locked.
 bool TaggedBuffers::open_to_peer(TaggedBuffer& buffer) {
   std::uint32_t number;
   const LanePin lane = pin_lane(socket_, &number);
@@ -66,7 +66,7 @@ bool TaggedBuffers::open_to_peer(TaggedBuffer& buffer) {
   return buffer.memory != 0;
 }
 
-// Nothing comes there any more. That of a lane which is over has been closed with it.
+// Ends RDMA by the peer. Memory of a lane that is over has been closed with the lane.
 void TaggedBuffers::close_to_peer(TaggedBuffer& buffer) {
   std::uint32_t number;
   const LanePin lane = pin_lane(socket_, &number);
@@ -85,7 +85,7 @@ int TaggedBuffers::do_get(const GetRange& get, MessageMemory& data) {
   const std::uint32_t wanted = be32toh(get.bytes);
   const TagRange piece{be64toh(get.range.at), wanted};
   const TagRange whole{be64toh(get.range.first), be64toh(get.range.bytes)};
-  // One that asks for nothing may be about a put.
+  // A kGet of no bytes only asks where the buffer is, maybe for a put: any access will do.
   const unsigned access = wanted != 0 ? SOVIA_TAG_GET : 0;
   if (wanted > kPieceBytes) return EINVAL;
   if (const int refused = table_.check(get.range.key, access, piece, whole); refused != 0) return refused;

@@ -18,15 +18,15 @@ class TaggedBuffers {
  public:
   explicit TaggedBuffers(Socket& socket) : socket_(socket) {}
 
-  // 0, or an errno. `access`: SOVIA_TAG_PUT, SOVIA_TAG_GET.
+  // Adds a buffer and fills in its tag. 0, or an errno. `access`: SOVIA_TAG_PUT, SOVIA_TAG_GET.
   int add(void* buffer, std::size_t bytes, unsigned access, TagBytes& tag);
-  // False: there is none of that name.
+  // False: no buffer has this key.
   bool withdraw(std::uint64_t key);
   void withdraw_all();
-  // They are the parent's.
+  // Forgets the buffers: they are the parent's.
   void after_fork_in_child();
 
-  // Does what a kPut or kGet asks for. False: it is no such frame. `data`: what has been got.
+  // Carries out a kPut or kGet. False: the frame is neither. `data`: the bytes for a kGet.
   bool serve(FrameKind kind, const std::byte* body, std::size_t bytes, Answer& answer, MessageMemory& data);
 
  private:

@@ -17,19 +17,19 @@ namespace viaduct::sovia {
 class EpollSet;
 using EpollSetRef = std::shared_ptr<EpollSet>;
 
-// How the kernel's registration is to be.
+// The kernel's registration as it is to be: events, and whether its data is a token of the library's.
 struct KernelPlan {
   std::uint32_t events;
   bool tokened;
   bool operator==(const KernelPlan&) const = default;
 };
 
-// The kernel reports nothing but errors, and those once.
+// The events of a registration for which the kernel reports only errors, and those once.
 inline constexpr std::uint32_t kSilent = EPOLLET;
 
 struct Registration final : Watcher {
   void changed(short what) override;
-  void watch();  // the socket, or the inner set; with the set's mutex_ held
+  void watch();  // watches the socket or the inner set; with the set's mutex_ held
   void unwatch();
   void make_dormant();
 
@@ -38,26 +38,26 @@ struct Registration final : Watcher {
   std::uint32_t slot;
   std::uint32_t generation;
   SocketRef socket;   // either this
-  EpollSetRef inner;  // or this, or neither: it is here as its data looks like a token
+  EpollSetRef inner;  // or this, or neither: its data looks like a token
 
   // Changed with the set's mutex_ held.
   epoll_event program{};         // as the program wants it
   KernelPlan kernel{};           // as the kernel has it
-  bool concerned = false;        // the kernel may not be able to tell, now or soon
+  bool concerned = false;        // the kernel may not know all events, now or soon
   bool laned = false;            // the socket has a lane
   bool disabled = false;         // one-shot, and has fired
-  bool muted = false;            // the kernel insisted on something that the program is not to see
+  bool muted = false;            // the kernel kept reporting an event that is not for the program
   bool inherited = false;        // made before a fork: the parent's kernel registration
-  bool spoke = false;            // the kernel has said something since it was last told
+  bool spoke = false;            // the kernel has reported an event since its last change
   bool dormant = false;          // deleted by the program, and kept (EpollSet::remove)
-  bool in_kernel = false;        // the kernel has it, too
-  std::uint64_t call = 0;        // the last harvest that told of it ...
+  bool in_kernel = false;        // the kernel has this registration, too
+  std::uint64_t call = 0;        // the last harvest that returned an event of it ...
   int place = 0;                 // ... and where
-  std::atomic<short> interest{0};  // the changes that matter
+  std::atomic<short> interest{0};  // changes of the source that may concern the program
 
   // With the lock of the set's ready list.
   bool listed = false;
-  short pending = 0;  // what has changed since it was last told
+  short pending = 0;  // the changes since it was last looked at
   Registration* previous = nullptr;
   Registration* next = nullptr;
 
@@ -66,12 +66,12 @@ struct Registration final : Watcher {
 
   short wanted() const { return static_cast<short>(program.events & 0xffff); }
   bool has(std::uint32_t flag) const { return (program.events & flag) != 0; }
-  // The lane says all but errors, of which the kernel has told none: telling the kernel the same again changes
-  // nothing.
+  // The lane reports all but errors, and the kernel has reported none: making the same kernel registration again would
+  // change nothing.
   bool silent() const { return laned && !inherited && !spoke && kernel == KernelPlan{kSilent, true}; }
 
-  // The set has no use for it: the kernel answers for the socket for good, and has the program's own data, so no
-  // event with a token of this registration is on its way.
+  // The set needs this registration no more: the kernel answers for the socket for good, and its registration has the
+  // program's own data, so no event with a token is on its way.
   bool is_kernels_alone() const { return socket && !kernel.tokened && socket->stays_kernel_alone(); }
 
   short answer(short kernel_says) const {

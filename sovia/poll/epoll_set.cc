@@ -18,7 +18,8 @@
 namespace viaduct::sovia {
 namespace {
 
-// A set may be told about more than POLLIN by what comes in, and always about errors.
+// The changes of a socket that may cause an event of the registration: arriving data may bring POLLRDHUP and POLLPRI,
+// too, and errors always count.
 short interest_of(const Registration& r) {
   if (r.disabled) return 0;
   short interest = event_bits::plain(r.wanted());
@@ -26,10 +27,10 @@ short interest_of(const Registration& r) {
   return static_cast<short>(interest | POLLERR | POLLHUP);
 }
 
-// The bits to look at for a new registration. Unlike kAnyChange they say nothing about routes.
+// The changes for which a new registration is looked at: all, but unlike kAnyChange not those of routes.
 constexpr short kWhatThereIs = event_bits::kAsked | event_bits::kUnasked;
 
-// Registrations that are neither a socket's nor a set's.
+// The number of registrations that are neither a socket's nor a set's.
 constinit std::atomic<int> g_others{0};
 
 }  // namespace
@@ -39,7 +40,8 @@ void Registration::changed(short what) { set->socket_changed(*this, what); }
 void EpollSet::socket_changed(Registration& r, short what) {
   if (what != kAnyChange && !(what & r.interest.load(std::memory_order_relaxed))) return;
   push(r, what);
-  // A change of routes changes the kernel's registration, for threads that sleep already, too.
+  // After a change of routes the kernel's registration has to change, also for threads that sleep already: they are
+  // woken to do it.
   if (what == kAnyChange && sleepers_ > 0) wake_event_.ring(epfd_);
 }
 
@@ -104,9 +106,9 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
   }
 }
 
-// Programs delete a registration and make it anew for each message (redis-benchmark does so twice). They would pay
-// two system calls for what only the lane has a part in, so the kernel's part of a silent one stays; and those
-// without a lane would pay for the memory and the lists.
+// Some programs delete a registration and make it anew for each message (redis-benchmark does so twice). The kernel's
+// part of a silent one stays, which saves two system calls. One without a lane is erased, as memory and lists would
+// cost more than they save.
 int EpollSet::remove(int epfd, int fd, epoll_event* event, Registration* r) {
   if (r != nullptr && r->silent()) {
     r->make_dormant();
@@ -153,7 +155,7 @@ int EpollSet::modify(int epfd, int fd, epoll_event& event, Registration* r, Sock
   if (!socket && !inner && r == nullptr && !RegistrationTable::looks_like_token(event.data.u64)) {
     return libc::epoll_ctl(epfd, EPOLL_CTL_MOD, fd, &event);
   }
-  // The kernel takes no change to an exclusive registration, nor one to make it such.
+  // The kernel refuses to change an exclusive registration, and to make one exclusive later.
   if ((r != nullptr && r->has(EPOLLEXCLUSIVE)) || (event.events & EPOLLEXCLUSIVE)) {
     errno = EINVAL;
     return -1;
@@ -173,7 +175,7 @@ int EpollSet::modify(int epfd, int fd, epoll_event& event, Registration* r, Sock
   return look_at_once(*r);
 }
 
-// A registration that has just been made.
+// Makes the kernel's part of a new registration.
 int EpollSet::enter(int op, Registration& r) {
   if (arm(r, op) < 0) {
     const KeepErrno keep;
@@ -183,19 +185,19 @@ int EpollSet::enter(int op, Registration& r) {
   return look_at_once(r);
 }
 
-// As the program wants it, in the kernel.
+// Brings a registration that the program has set into the kernel.
 int EpollSet::arm(Registration& r, int op) {
   r.disabled = false;
   r.muted = false;
   r.interest = interest_of(r);
   KernelPlan planned = plan(r);
-  // It is for the kernel to say whether it may be exclusive.
+  // The kernel gets the program's events of an exclusive one, to decide whether they are allowed.
   if (r.has(EPOLLEXCLUSIVE)) planned = {r.program.events, planned.tokened};
   if (op == EPOLL_CTL_MOD && r.silent() && planned == r.kernel) return 0;
   return apply(r, op, planned);
 }
 
-// Readiness that exists already is an event: wakes the sleepers for it.
+// Looks at a new registration: if it is ready already, that is an event for which sleepers are woken.
 int EpollSet::look_at_once(Registration& r) {
   if (r.is_kernels_alone() || !refresh(r, false)) {
     erase(r);
@@ -232,8 +234,8 @@ KernelPlan EpollSet::plan(Registration& r) {
   return {events | flags | (edges ? std::uint32_t{EPOLLET} : 0), true};
 }
 
-// Brings the kernel's registration up to date. anew: the meaning of its earlier events may have changed, so it must
-// report them again. False if there is no registration any more.
+// Brings the kernel's registration up to date. `anew`: the meaning of events reported before may have changed, so the
+// kernel must report them again. False if there is no registration any more.
 bool EpollSet::refresh(Registration& r, bool anew) {
   if (anew) r.muted = false;
   const KernelPlan planned = plan(r);
@@ -259,7 +261,7 @@ int EpollSet::apply(Registration& r, int op, const KernelPlan& planned) {
   return result;
 }
 
-// The kernel has said something that is not for the program, and would say it again and again.
+// Stops the kernel from reporting again and again an event that is not for the program.
 void EpollSet::mute(Registration& r) {
   if (!r.socket) return;
   const bool fired = (r.kernel.events & EPOLLONESHOT) && !r.disabled;  // it must be armed again
@@ -271,7 +273,7 @@ void EpollSet::mute(Registration& r) {
   apply(r, EPOLL_CTL_MOD, planned);
 }
 
-// The kernel's part goes, too.
+// Erases the registration, and its part in the kernel.
 void EpollSet::forget_dormant(Registration& r) {
   const KeepErrno keep;
   if (r.in_kernel && !r.inherited) libc::epoll_ctl(epfd_, EPOLL_CTL_DEL, r.fd, nullptr);
@@ -298,7 +300,7 @@ void EpollSet::closing(int fd, bool others) {
   if (r == nullptr) return;
   if (!r->inherited) {
     if (others || !r->socket) {
-      // The kernel may keep it: the program can't change it from now on.
+      // The kernel may keep this registration, and the program can't change it any more: it gets the program's events.
       const KernelPlan last{r->disabled ? kSilent | EPOLLONESHOT : r->program.events, false};
       if (last != r->kernel) apply(*r, EPOLL_CTL_MOD, last);
     } else if (r->kernel.tokened) {
@@ -318,7 +320,7 @@ std::vector<EpollSetRef> EpollSet::outer_sets(int fd, bool any) {
   return sets;
 }
 
-// Lines "tfd: 5 events: 1d data: 7 ...", numbers after tfd in hexadecimal digits.
+// The file has lines "tfd: 5 events: 1d data: 7 ...", with hexadecimal numbers after tfd.
 void EpollSet::adopt_registrations() {
   char path[64];
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", epfd_.load());
@@ -401,7 +403,7 @@ bool EpollSet::has(const Watched& source) const {
   bool found = false;
   source.for_each_watcher([&](Watcher& watcher) {
     const auto& r = static_cast<const Registration&>(watcher);
-    found |= r.set == this && r.interest != 0;  // a change of routes is on the ready list
+    found |= r.set == this && r.interest != 0;  // a change of routes puts it on the ready list anyway
   });
   return found;
 }
@@ -415,7 +417,7 @@ bool EpollSet::has_lanes() {
 }
 
 // ------------------------------------------------------------------ the ready list
-// Something has changed about it.
+// Puts the registration on the ready list, after a change.
 void EpollSet::push(Registration& r, short changed) {
   list(r, changed);
   {
@@ -449,7 +451,7 @@ bool EpollSet::has_raw_sleepers() const {
 }
 
 // ------------------------------------------------------------------ the wake event
-// Wakes threads that only the kernel can wake.
+// Wakes the threads that sleep on the set, by the kernel.
 void EpollSet::wake_sleepers() {
   if (sleepers_ > 0 || has_raw_sleepers()) wake_event_.ring(epfd_);
   const std::lock_guard guard(outer_mutex_);
@@ -458,7 +460,7 @@ void EpollSet::wake_sleepers() {
 
 namespace {
 
-// One descriptor serves all sets, as it can always be read: a set that is told so anew wakes its sleepers.
+// One descriptor serves all sets, as it is always readable: arming it anew in a set wakes that set's sleepers.
 int wake_event() {
   static constinit std::atomic<int> g_wake_event{-1};
   int fd = g_wake_event.load();
@@ -472,7 +474,7 @@ int wake_event() {
   return fd;
 }
 
-// events: EPOLLIN, or 0 to disarm it. As a one-shot it says no more than is asked for.
+// `events`: EPOLLIN, or 0 to disarm the wake event. It is one-shot, so that it reports once each time.
 int change_wake_event(int epfd, int op, std::uint32_t events) {
   epoll_event event{};
   event.events = events | EPOLLONESHOT;
@@ -518,7 +520,7 @@ void EpollSet::unlock_after_fork(bool in_child) {
   if (in_child) {
     sleepers_ = 0;
     raw_sleepers_ = 0;
-    wake_event_.forget();  // or it is the parent's
+    wake_event_.forget();  // it may be the parent's
     registrations_.any_of([](Registration& r) {
       r.inherited = true;
       return false;

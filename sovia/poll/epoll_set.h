@@ -13,8 +13,8 @@
 // The token tells which registration an event of the kernel is for. One-shot registrations have it
 // always, as we must know when they have fired. Nothing else in the set is touched.
 //
-// The ready list has the registrations whose lane may have something to say; Registration::changed() puts
-// them there. A look at the list takes off what has nothing to say after all.
+// The ready list has the registrations whose lane may have an event; Registration::changed() puts them there. A look at
+// the list takes off registrations whose lane has no event after all.
 //
 // Locks, in this order: mutex_ of an outer set, mutex_ of a set in it, the lock of a socket's
 // watchers, outer_mutex_ of an inner set, that of an outer set, the lock of a ready list. Sockets' own
@@ -40,7 +40,7 @@
 
 namespace viaduct::sovia {
 
-// A descriptor in each set that can be made readable, to wake threads that only the kernel can wake.
+// A descriptor in each kernel set that can be made readable. It wakes threads that sleep in the kernel.
 class SetWakeEvent {
  public:
   void ring(int epfd);
@@ -51,7 +51,7 @@ class SetWakeEvent {
 
  private:
   std::mutex mutex_;
-  bool rung_ = false;  // it may be armed
+  bool rung_ = false;  // false: certainly not armed
 };
 
 class EpollSet : public std::enable_shared_from_this<EpollSet> {
@@ -59,28 +59,28 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   explicit EpollSet(int epfd);
   ~EpollSet();
 
-  // As epoll_ctl() and epoll_pwait(). look_only: don't wait, whatever the deadline.
+  // As epoll_ctl() and epoll_pwait(). `look_only`: don't wait, whatever the deadline.
   int control(int epfd, int op, int fd, epoll_event* event);
   int wait(int epfd, epoll_event* events, int most, bool look_only, std::uint64_t deadline,
            const sigset_t* mask);
-  // The same after `count` events have come, some of which are the set's own.
+  // Goes on with a wait after `count` kernel events have come, some of which are the set's own.
   int go_on_waiting(int epfd, epoll_event* events, int most, int count, bool look_only,
                     std::uint64_t deadline);
 
-  // For waiters on the set itself: a poll(), an outer set. The kernel knows the rest.
+  // For waiters on the set itself (a poll(), an outer set): what the lanes add to the kernel's answer.
   bool maybe_ready() const { return ready_.size() != 0; }
-  bool yields();  // whether a lane has something to say
-  // See SetWakeEvent. Stays armed while another thread sleeps, as that has yet to hear it.
+  bool yields();  // whether a lane has an event for the program
+  // As SetWakeEvent::without(). The event stays armed while another thread sleeps, which has yet to notice it.
   short without_wake_event(int epfd, short kernel_says);
   bool has_lanes();
-  void sleeps(int by) { sleepers_ += by; }  // one more or less waits for the set by wait_for
+  void sleeps(int by) { sleepers_ += by; }  // `by`: +1 or -1 thread in wait_for()
 
   bool has(const Watched& source) const;
 
-  // The registrations of a descriptor that is about to be closed. `others`: other descriptors keep the socket open, so
-  // the kernel keeps the registration, but the program can't change it any more.
+  // Ends the registration of a descriptor that is about to be closed. `others`: other descriptors keep the socket open,
+  // so the kernel keeps the registration, but the program can't change it any more.
   void closing(int fd, bool others);
-  // A registration that the program has deleted already, or all such (-1). False: there is none.
+  // Erases the dormant registration of `fd`, or all of them (-1). False: there is none.
   bool forget_dormant(int fd);
 
   // A descriptor of the set, for changes to the kernel's part.
@@ -98,7 +98,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   friend struct Registration;
   friend void refresh_watchers(Socket& socket);
 
-  // Whether the kernel knows all, for now. The set learns of a change, and wakes its sleepers.
+  // Whether the kernel knows all events for now. The set notices when that changes, and wakes its sleepers.
   bool quiet() const { return lanes_ == 0 && nested_ == 0 && ready_.size() == 0; }
   void let_kernel_wait();
   void need_more_than_kernel();
@@ -157,16 +157,16 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
 // no locks held.
 void refresh_watchers(Socket& socket);
 
-// The epoll descriptors of the process. Whatever opens, copies or closes descriptors tells.
+// The epoll descriptors of the process. Every call that opens, copies or closes a descriptor tells these functions.
 namespace epoll_sets {
 
 // The set of a descriptor that is known to be one.
 EpollSetRef find(int fd);
-// Whether it is one; a few instructions.
+// Whether the descriptor is a set; takes a few instructions.
 bool knows(int fd);
 
-// State of an epoll descriptor that can be read without its set: whether the kernel says all, and how many threads
-// wait by that. Not for high numbers.
+// State of an epoll descriptor that can be read without its set: whether the kernel reports all events, and how many
+// threads sleep in the kernel because of that. High descriptors have none.
 struct Face {
   std::atomic<int> sleepers{0};
   std::atomic<bool> kernel_says_all{false};
@@ -177,13 +177,13 @@ inline Face* face_of(int epfd) {
   const auto place = static_cast<unsigned>(epfd);
   return place < static_cast<unsigned>(kFaces) ? &g_faces[place] : nullptr;
 }
-// Enough for a call that does not wait: it need not be woken.
+// Whether the kernel reports all events now. That is enough for a call that does not wait, and so need not be woken.
 inline bool kernel_says_all(int epfd) {
   const Face* const face = face_of(epfd);
   return face != nullptr && face->kernel_says_all.load(std::memory_order_acquire);
 }
-// As epoll_wait(), for a set whose kernel part says all: false if it does not, and else events that
-// are the program's, or some that are the set's own (has_own).
+// As epoll_wait(), for a set whose kernel part reports all events. False: it does not, or not any more. Some of the
+// events may be the set's own (has_own()).
 bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count);
 bool has_own(const epoll_event* events, int count);
 bool is_own(const epoll_event& event);
@@ -197,18 +197,17 @@ bool kernels_alone(int fd, const Socket* socket);
 void adopt_registrations();
 // Whether any set has a registration that is neither a socket's nor a set's.
 bool any_other();
-// As find(), for one that the program takes for one, known or not; empty if it isn't.
+// As find(), for a descriptor that the program uses as a set, known or not; empty if it is none.
 EpollSetRef find_or_look(int epfd);
 
-// By epoll_create.
+// epoll_create() has returned `epfd`.
 void opened(int epfd);
 // `copy` has just been made of `fd` by dup and its kin; closing(copy) has been called before.
 void copied(int fd, int copy);
-// Any descriptor is about to be closed or replaced. `socket` is what table::closing(fd) has given.
-// Call it before Socket::release, with no locks held; it may have to leave a lane and wait for
-// that.
+// Any descriptor is about to be closed or replaced. `socket` is what table::closing(fd) has given. Call it before
+// Socket::release, with no locks held; this function may leave a lane and wait for its end.
 void closing(int fd, Socket* socket);
-// The same for all sets among these.
+// As closing(), for all sets among these descriptors.
 void closing_range(unsigned first, unsigned last);
 
 // Before other processes get to use the sets (fork, exec): removes registrations that the program has deleted from the

@@ -36,7 +36,7 @@ Table& table_of_sets() {
 
 constinit std::atomic<int> g_count{0};  // descriptors in the table
 
-// Most descriptors are no sets, which is to be known without a lock: a bit for each that is one.
+// Most descriptors are no sets. A bit for each set tells so without a lock.
 constexpr int kBits = 64;
 constexpr int kFew = kFaces;  // descriptors with a bit
 constinit std::array<std::atomic<std::uint64_t>, kFew / kBits> g_bits{};
@@ -135,7 +135,7 @@ void copied(int fd, int copy) {
     enter(copy, std::move(set));
   } else if (knows(copy)) {
     bool last;
-    take(copy, last);  // closed behind our back
+    take(copy, last);  // closed without the library
   }
 }
 
@@ -186,7 +186,7 @@ void adopt_registrations() {
   for (const EpollSetRef& set : all_sets()) set->adopt_registrations();
 }
 
-// Sets may be locked in any order by those that are in each other, so all or none.
+// Locks all sets or none: threads may lock sets that are in each other in any order.
 void before_fork() {
   Table& table = table_of_sets();
   table.mutex.lock();

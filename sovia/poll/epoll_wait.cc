@@ -41,7 +41,7 @@ class Watch final : public WaitCondition {
   EpollSet& set_;
 };
 
-// epoll_pwait2 where it exists: milliseconds would make short waits long.
+// Uses epoll_pwait2 where it exists, as whole milliseconds would make short waits long.
 int kernel_wait(int epfd, epoll_event* events, int most, std::uint64_t deadline,
                 const sigset_t* mask) {
   using Wait = int (*)(int, epoll_event*, int, const timespec*, const sigset_t*);
@@ -69,7 +69,7 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
   for (bool last = look_only;;) {
     progress();
     if (quiet()) {
-      let_kernel_wait();  // the next time without us
+      let_kernel_wait();  // the next wait bypasses the library
       const int count = wait_in_kernel(epfd, events, most, last ? 0 : deadline, mask);
       if (count < 0 && count != kChanged && errno == EINTR) {
         signals::run_held_back(mask);
@@ -77,7 +77,7 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
       }
       if (count != kChanged) return count;
     }
-    // If a lane ends a wait before which the kernel had nothing, the program gets that at once.
+    // If a lane has ended the wait, the kernel was asked just before: the program gets the lane's events at once.
     const int count = harvest(epfd, events, most, woken == Woken::kReady);
     if (count != 0) return count;
     if (look_only) engine::after_look_in_vain();
@@ -107,7 +107,7 @@ int EpollSet::go_on_waiting(int epfd, epoll_event* events, int most, int count, 
   return count > 0 ? count : wait(epfd, events, most, look_only, deadline, nullptr);
 }
 
-// For a set that the kernel knows all about.
+// Waits for a set of which the kernel knows all events.
 int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint64_t deadline,
                              const sigset_t* mask) {
   for (;;) {
@@ -126,7 +126,7 @@ int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint6
   }
 }
 
-// Collects the events there are now. If the lanes fill the room, the kernel comes first the next time.
+// Collects the present events. If the lanes fill the room, the kernel is asked first the next time.
 int EpollSet::harvest(int epfd, epoll_event* events, int most, bool kernel_was_asked) {
   const std::lock_guard guard(mutex_);
   ++call_;
@@ -145,19 +145,19 @@ int EpollSet::harvest(int epfd, epoll_event* events, int most, bool kernel_was_a
   return all < 0 && count > 0 ? count : all;
 }
 
-// Fills events[begin..most) with the kernel's events. The count with those before, or -1.
+// Fills events[begin..most) with the kernel's events. Returns the count with those before `begin`, or -1.
 int EpollSet::ask_kernel(int epfd, epoll_event* events, int begin, int most) {
   for (;;) {
     const int said = libc::epoll_wait(epfd, events + begin, most - begin, 0);
     if (said < 0) return -1;
     const int count = translate(events, begin, begin + said);
     kernel_share_.was_asked(said > 0);
-    // Events that were not for the program are muted by now, and may have hidden others.
+    // Ask again if all events were the library's: they are muted now, and may have left no room for others.
     if (count > begin || begin + said < most) return count;
   }
 }
 
-// Turns events of the kernel into those that the program is to see. The count with those before.
+// Turns events of the kernel into those that the program is to see. Returns the count with those before `begin`.
 int EpollSet::translate(epoll_event* events, int begin, int end) {
   int count = begin;
   for (int i = begin; i < end; ++i) {
@@ -168,7 +168,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
         events[count++] = event;
         continue;
       case RegistrationTable::Sender::kWakeEvent:
-        if (!quiet() && has_raw_sleepers()) wake_event_.ring(epfd_);  // it may have been for another thread
+        if (!quiet() && has_raw_sleepers()) wake_event_.ring(epfd_);  // it may have been meant for another thread
         continue;
       case RegistrationTable::Sender::kToken:
         break;
@@ -191,7 +191,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
   return count;
 }
 
-// Fills events[begin..most) from the ready list. The count with those before.
+// Fills events[begin..most) from the ready list. Returns the count with those before `begin`.
 int EpollSet::collect(epoll_event* events, int begin, int most) {
   int count = begin;
   kernel_share_.has_part = false;
@@ -202,7 +202,7 @@ int EpollSet::collect(epoll_event* events, int begin, int most) {
     const short answer = look_again(r, pending);
     if (answer == 0) continue;
     if (r->has(EPOLLET) && !(event_bits::plain(answer) & (pending | POLLERR | POLLHUP))) continue;
-    // While the routes differ, one direction may be the kernel's, and so may unread data.
+    // If one direction is the kernel's, the kernel may have events of this socket, too.
     if ((r->kernel.events & (EPOLLIN | EPOLLOUT | EPOLLRDHUP)) != 0) kernel_share_.has_part = true;
     emit(*r, answer, events, count);
     if (!r->has(EPOLLET | EPOLLONESHOT)) list(*r, 0);
@@ -227,7 +227,7 @@ bool EpollSet::yields() {
 // The events of a registration from the ready list. May erase the registration if there are none.
 short EpollSet::look_again(Registration* r, short pending) {
   if (r->dormant) {
-    // The lane may not be all any more that there is to hear.
+    // After a change of routes the lane may not report all events any more.
     if (pending == kAnyChange) forget_dormant(*r);
     return 0;
   }
@@ -242,12 +242,13 @@ short EpollSet::look_again(Registration* r, short pending) {
   } else {
     answer = r->answer(0);
   }
-  // The question may have brought to light that the lane has ended.
+  // The answer may have found that the lane has ended.
   if (answer == 0 && r->socket && !refresh(*r, false)) erase(*r);
   return answer;
 }
 
-// One event for each registration, even if both a lane and the kernel have something to say.
+// Adds an event, or its bits to the registration's event, so that there is one even if both a lane and the kernel have
+// events.
 void EpollSet::emit(Registration& r, short answer, epoll_event* events, int& count) {
   const auto bits = static_cast<std::uint16_t>(answer);
   if (r.call == call_) {

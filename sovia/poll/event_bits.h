@@ -9,11 +9,11 @@ namespace viaduct::sovia::event_bits {
 
 inline constexpr short kRead = POLLIN | POLLRDNORM;
 inline constexpr short kWrite = POLLOUT | POLLWRNORM;
-// Told whether wanted or not.
+// Bits that are reported whether wanted or not.
 inline constexpr short kUnasked = POLLERR | POLLHUP | POLLNVAL;
-// Bits that a socket knows of, besides.
+// Bits that a socket reports if they are wanted.
 inline constexpr short kAsked = POLLIN | POLLOUT | POLLPRI | POLLRDHUP;
-// Those of them that are rare: the kernel need not be asked for them at every call.
+// Those of kAsked that are rare: the kernel need not be asked for them at every call.
 inline constexpr short kSeldom = POLLPRI | POLLRDHUP;
 
 // A program's interest in a socket, or the kernel's answer, in the shorter names.
@@ -24,7 +24,7 @@ inline short plain(short events) {
   return bits;
 }
 
-// An answer in plain names, in those that the program wants.
+// An answer in the shorter names, with the other names of the same bits as far as the program wants them.
 inline short dressed(short answer, short wanted) {
   short bits = answer;
   if (answer & POLLIN) bits |= kRead;

@@ -21,8 +21,8 @@ class KernelOnlyPoll {
   KernelOnlyPoll(const KernelOnlyPoll&) = delete;
   KernelOnlyPoll& operator=(const KernelOnlyPoll&) = delete;
 
-  // With the program's handlers held back, as they might leave by longjmp. False if the socket does not bypass it, or
-  // there are too many of them.
+  // Adds a socket. The program's signal handlers must be held back, as they might leave by longjmp. False if the socket
+  // does not bypass the library, or there are too many sockets.
   bool take(int fd) {
     const Socket* const known = table::peek(fd);
     if (known == nullptr || !known->demand.bypasses() || count_ == kMost) return false;

@@ -1,4 +1,4 @@
-// When the kernel is asked, as long as lanes have something to say.
+// Decides when the kernel is asked while lanes have events.
 #ifndef VIADUCT_SOVIA_POLL_KERNEL_SHARE_H
 #define VIADUCT_SOVIA_POLL_KERNEL_SHARE_H
 
@@ -8,7 +8,8 @@
 
 namespace viaduct::sovia {
 
-// At least every so many calls and so often; and always in the call after one in which it had something.
+// The kernel is asked at least every kCallsWithout calls and every kNsWithout ns, and always in the call after one in
+// which it had events.
 struct KernelShare {
   static constexpr unsigned kCallsWithout = 4;
   static constexpr std::uint64_t kNsWithout = 20'000;

@@ -14,10 +14,10 @@
 namespace viaduct::sovia {
 namespace {
 
-// No descriptor, and none that is left out for now.
+// The value of pollfd::fd for no descriptor, unlike the complement of one that is left out for now.
 constexpr int kNone = INT_MIN;
 
-// More than that the kernel may refuse, and says so when it looks.
+// More descriptors than this are shown to the kernel before a sleep, as it may refuse them.
 constexpr std::size_t kFewToSleepOn = 16;
 
 // For how long a descriptor is left out of a sleep that the kernel would otherwise end at once.
@@ -81,11 +81,11 @@ void PollSet::forget(std::size_t place) {
   --live_;
 }
 
-// Asks the kernel without waiting, and merges its answers with those of the lanes. kEnds: `count` is the call's
-// result. kAgain: it was asked in vain.
+// Asks the kernel without waiting, and merges its answers with those of the lanes. kEnds: `count` is the call's result.
+// kAgain: the answer does not count.
 PollSet::Look PollSet::look_at_kernel(bool last, int lanes, const sigset_t* mask, int& count) {
   static constexpr timespec kNoTime{};
-  // A signal that `mask` lets in does not keep ready descriptors from the program.
+  // `mask` is used only if no lane is ready: a signal that it lets in must not keep ready descriptors from the program.
   const int said = last && lanes == 0 && mask != nullptr ? libc::ppoll(fds_.data(), size_, &kNoTime, mask)
                                                          : libc::poll(fds_.data(), size_, 0);
   if (said < 0) {
@@ -101,8 +101,8 @@ PollSet::Look PollSet::look_at_kernel(bool last, int lanes, const sigset_t* mask
   return Look::kAsked;
 }
 
-// Sleeps until something may be ready. Threads that make an epoll descriptor ready by other means than lanes must know
-// of the sleeper.
+// Sleeps until something may be ready. Sets in it are told of the sleeper, as threads that make a set ready by other
+// means than lanes must wake it.
 Woken PollSet::sleep(std::uint64_t deadline, const sigset_t* mask) {
   const auto tell = [this](int by) {
     for (std::size_t i = 0; i < item_count_; ++i) {
@@ -117,14 +117,14 @@ Woken PollSet::sleep(std::uint64_t deadline, const sigset_t* mask) {
 }
 
 int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) {
-  bool asked = false;  // the kernel, in this call
+  bool asked = false;  // the kernel has been asked in this call
   for (bool last = look_only;;) {
     progress();
     adapt();
     const int lanes = answer_from_lanes();
     if (lanes > 0 && (asked || kernel_can_wait())) return lanes;
 
-    // Without lanes the sleep is the look, too.
+    // Without events of lanes the sleep asks the kernel, too.
     if (last || lanes > 0 || spin_ || size_ > kFewToSleepOn) {
       int count = 0;
       const Look look = look_at_kernel(last, lanes, mask, count);
@@ -207,7 +207,7 @@ void PollSet::adapt() {
     item.asked = item.socket->ask_kernel(wanted);
     fds_[item.place].events = item.asked;
     spin_ |= item.asked != wanted;
-    // Urgent data is always the kernel's to tell.
+    // The kernel always has to be asked for urgent data.
     if ((item.asked & ~event_bits::kSeldom) == 0 && (wanted & POLLPRI) == 0) ++on_lanes_;
   }
 }
@@ -231,7 +231,7 @@ int PollSet::answer_from_lanes() {
   return merge(false);
 }
 
-// Only if it has nothing but errors to add, and not for long.
+// Whether the kernel need not be asked now: it could add only errors, and was asked a short time ago.
 bool PollSet::kernel_can_wait() {
   if (on_lanes_ == live_ && ++t_calls_without_kernel < kCallsWithoutKernel &&
       now_ns() - t_kernel_asked < kNsWithoutKernel) {
@@ -242,7 +242,8 @@ bool PollSet::kernel_can_wait() {
   return false;
 }
 
-// Whether the events to ask the kernel for have changed since the sleep began: the answer may mean something else.
+// Whether the events to ask the kernel for have changed since the sleep began, so that its answer may mean something
+// else.
 bool PollSet::asked_in_vain() const {
   for (std::size_t i = 0; i < item_count_; ++i) {
     const Item& item = items_[i];
@@ -259,7 +260,7 @@ int PollSet::merge(bool kernel_has_spoken) {
     pollfd& told = fds_[place];
     const short said = told.revents;
     short wanted = told.events;
-    bool is_set = false;  // which does not say so again
+    bool is_set = false;  // the kernel doesn't repeat an event of a set that doesn't count
     if (next_item < item_count_ && items_[next_item].place == place) {
       const Item& item = items_[next_item++];
       wanted = item.wanted;

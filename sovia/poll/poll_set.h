@@ -1,6 +1,6 @@
-// The descriptors of one call of poll() or select(), some of which are sockets that have a lane or
-// may get one, or epoll descriptors with such sockets in them. The kernel is asked for what it
-// knows, the lanes for the rest.
+// The descriptors of one call of poll() or select(), some of which are sockets that have a lane or may get one, or
+// epoll descriptors with such sockets in them. The kernel is asked for the events that it knows, the lanes for the
+// others.
 #ifndef VIADUCT_SOVIA_POLL_POLL_SET_H
 #define VIADUCT_SOVIA_POLL_POLL_SET_H
 
@@ -36,28 +36,28 @@ class ShortArray {
 
 class PollSet final : private WaitCondition {
  public:
-  // Whether the kernel alone can't say all about this descriptor.
+  // Whether lanes may have events of this descriptor, too.
   static bool concerns_us(int fd);
-  // Whether the kernel alone knows about it, as far as that is known without a lock.
+  // Whether the kernel alone has events of this descriptor, as far as that is known without a lock.
   static bool known_kernel_alone(int fd);
 
-  // How many descriptors are going to be added. select() has an own idea of what counts as ready.
+  // `room`: how many descriptors are going to be added. `as_select`: ready counts as select() defines it.
   PollSet(std::size_t room, bool as_select);
 
   void add(int fd, short wanted);
   void forget(std::size_t place);  // as if it had not been added
 
-  // As poll(): how many are ready, or -1 with errno. look_only: don't wait, whatever the deadline.
+  // As poll(): how many are ready, or -1 with errno. `look_only`: don't wait, whatever the deadline.
   int wait(bool look_only, std::uint64_t deadline, const sigset_t* mask);
 
   std::size_t size() const { return size_; }
   short ready(std::size_t place) const { return fds_[place].revents; }  // after wait()
 
  private:
-  // One that the kernel alone can't tell about.
+  // A descriptor whose events the kernel alone can't tell.
   struct Item {
     std::size_t place = 0;
-    short wanted = 0;  // by the program, in its own words
+    short wanted = 0;  // by the program, with its own names of the bits
     short asked = 0;   // of the kernel
     SocketRef socket;  // either this
     EpollSetRef set;   // or this
@@ -80,13 +80,13 @@ class PollSet final : private WaitCondition {
   short counted(short wanted, short answer) const;
 
   const bool as_select_;
-  ShortArray<pollfd, 64> fds_;  // fd: the program's, or its complement if left out for now
+  ShortArray<pollfd, 64> fds_;  // fd: the program's; its complement: left out for now
   ShortArray<Item, 16> items_;
   std::size_t size_ = 0;
   std::size_t item_count_ = 0;
   std::size_t live_ = 0;      // descriptors that are not negative
-  std::size_t left_out_ = 0;  // the kernel said something about them that doesn't count
-  std::size_t on_lanes_ = 0;  // items about which the kernel has nothing to say
+  std::size_t left_out_ = 0;  // left out, as the kernel reports events of them that don't count
+  std::size_t on_lanes_ = 0;  // items of which the kernel has no events
   bool spin_ = false;
 };
 

@@ -16,7 +16,7 @@ struct Limit {
   bool look_only = false;
   std::uint64_t deadline = kNever;
 
-  // False if the kernel is to refuse it.
+  // Takes the time limit. False if the kernel has to refuse it.
   bool take(const timespec* timeout) {
     if (timeout == nullptr) return true;
     timespec time;

@@ -1,4 +1,4 @@
-// The registrations of an EpollSet whose lane may have something to say, the oldest first.
+// The registrations of an EpollSet whose lane may have an event, the oldest first.
 #ifndef VIADUCT_SOVIA_POLL_READY_LIST_H
 #define VIADUCT_SOVIA_POLL_READY_LIST_H
 
@@ -12,9 +12,9 @@ namespace viaduct::sovia {
 class ReadyList {
  public:
   int size() const { return size_.load(); }
-  // `pending`: the changes. False if it is on the list already.
+  // Adds a registration; `pending`: its changes. False if it is on the list already.
   bool add(Registration& r, short pending);
-  // nullptr: it is empty.
+  // Takes the first registration off the list. nullptr: it is empty.
   Registration* pop(short& pending);
   void remove(Registration& r);
 

@@ -13,7 +13,7 @@ using namespace viaduct::sovia;
 
 namespace {
 
-// More than this no process can have: left to the kernel, as are bad pointers.
+// No process can have more descriptors than this: such calls are left to the kernel, as are bad pointers.
 constexpr nfds_t kMost = 1u << 20;
 
 bool concerns_us(const pollfd* fds, nfds_t count, KernelOnlyPoll& bypassing) {
@@ -25,8 +25,8 @@ bool concerns_us(const pollfd* fds, nfds_t count, KernelOnlyPoll& bypassing) {
   return false;
 }
 
-// Whether all that is asked about is known to be the kernel's alone: no handlers have to be held back for that. Few
-// descriptors only, as their memory is read as it is: all of it lies where the first byte does.
+// Whether all descriptors are known to be the kernel's alone. This is found without holding signal handlers back. Only
+// a few descriptors in one page are looked at, as that memory can be read directly once its first byte could.
 bool kernel_alone(const pollfd* fds, nfds_t count) {
   constexpr nfds_t kFew = 16;
   if (count == 0) return true;

@@ -22,8 +22,8 @@ namespace {
 
 constexpr int kWordBits = sizeof(long) * CHAR_BIT;
 
-// The kernel looks at no more bits than the process's table of descriptors has, and programs that
-// give getdtablesize() for the count of a plain fd_set count on that.
+// The count that the kernel would use. It looks at no more bits than the process's table of descriptors has, and
+// programs that pass getdtablesize() with a plain fd_set rely on that.
 int limited(int count) {
   if (count <= FD_SETSIZE) return count;
   const int status = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -48,7 +48,7 @@ class Sets {
     }
     return true;
   }
-  // To put the answer into them.
+  // Whether the answer can be written to the sets.
   bool can_be_written() const {
     for (unsigned long* bits : bits_) {
       if (bits != nullptr && count_ > 0 && !copy_guarded(bits, bits, bytes())) return false;
@@ -100,7 +100,7 @@ class Sets {
     }
   }
 
-  // Puts a descriptor into the sets it is ready for. How many those are.
+  // Puts a descriptor into the sets that it is ready for. Returns the number of those sets.
   int put(int fd, short wanted, short ready) {
     int n = 0;
     const auto into = [&](unsigned long* bits, short asked, short counts) {
@@ -114,8 +114,8 @@ class Sets {
     return n;
   }
 
-  // Whether the kernel takes one of the descriptors for a bad one. It ignores those beyond what the
-  // process ever had, which poll() doesn't.
+  // Whether the kernel takes one of the descriptors for a bad one. Unlike poll() it ignores descriptors beyond the
+  // process's table.
   bool has_bad() const {
     const std::size_t words = bytes() / sizeof(long);
     ShortArray<unsigned long, 3 * FD_SETSIZE / kWordBits> copies(3 * words);
@@ -197,7 +197,7 @@ int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval
   const timespec time{given.tv_sec + given.tv_usec / 1'000'000, given.tv_usec % 1'000'000 * 1000};
   const std::uint64_t deadline = deadline_in(&time);
   const int ready = wait(count, sets, false, deadline, nullptr);
-  // Linux tells how much was left, errors included.
+  // Linux stores the time that was left, also after errors.
   const int error = errno;
   const std::uint64_t now = now_ns();
   const std::uint64_t left_us = now < deadline ? (deadline - now) / 1000 : 0;

@@ -8,8 +8,8 @@
 namespace viaduct::sovia {
 namespace {
 
-// magic (16 bits), generation (24), slot (24). The magic is neither a pointer's nor a small number's; program data
-// that has it by chance gets a token too.
+// A token: magic (16 bits), generation (24), slot (24). No pointer or small number has the magic; a registration whose
+// data has it by chance gets a token, too.
 constexpr unsigned kSlotBits = 24;
 constexpr unsigned kMagicShift = 48;
 constexpr std::uint64_t kSlotMask = (1u << kSlotBits) - 1;

@@ -1,4 +1,4 @@
-// The registrations of an EpollSet, by descriptor and by the token that the kernel has for them.
+// The registrations of an EpollSet, found by descriptor or by the token in the kernel's events.
 #ifndef VIADUCT_SOVIA_POLL_REGISTRATION_TABLE_H
 #define VIADUCT_SOVIA_POLL_REGISTRATION_TABLE_H
 
@@ -17,7 +17,7 @@ namespace viaduct::sovia {
 // How many registrations all tables together have of each descriptor. No lock is needed to ask.
 class RegistrationCounts {
  public:
-  // False: no table has one. Of descriptors with a high number that is not known.
+  // False: no table has one. True for all descriptors with high numbers, which are not counted.
   static bool may_have(int fd) { return !counted(fd) || counts_[static_cast<std::size_t>(fd)].load() != 0; }
   static void add(int fd, int more) {
     if (counted(fd)) counts_[static_cast<std::size_t>(fd)].fetch_add(more);
@@ -47,7 +47,8 @@ class RegistrationTable {
   static std::uint64_t token(const Registration& r);
   static std::uint64_t wake_event_token();
   static bool looks_like_token(std::uint64_t data);
-  // The sender of an event, by its data. kToken: the library's, and a registration's if that is still there.
+  // The sender of an event, by its data. kToken: the data is a token; `r` is its registration, or nullptr if that has
+  // gone.
   enum class Sender { kProgram, kWakeEvent, kToken };
   Sender sender_of(std::uint64_t data, Registration*& r) const;
 

@@ -1,5 +1,5 @@
-// Functions of the C library that take descriptors, or do something with them, and that
-// libsovia-preload.so leaves alone, with the reason. Together with symbols.h these are all there are.
+// Functions of the C library that take descriptors, or do something with them, and that libsovia-preload.so leaves
+// alone, with the reason. Together with symbols.h the list is complete.
 //
 // X(symbol, reason)
 #ifndef VIADUCT_SOVIA_PRELOAD_NOT_NEEDED_H

@@ -26,7 +26,7 @@ SOVIA_PRELOAD_SYMBOLS(SOVIA_WRAPPER)
 #undef SOVIA_WRAPPER
 
 // ------------------------------------------------------------------ fortified variants
-// They know how long the buffer is. If it is too short they end the program, as in the C library.
+// Fortified functions get the buffer's length. If it is too short they end the program, as the C library's do.
 [[noreturn]] void __chk_fail();
 
 ssize_t preload_read_chk(int fd, void* data, size_t bytes, size_t room) SOVIA_SYMBOL(__read_chk);
@@ -69,7 +69,7 @@ int preload_vdprintf(int fd, const char* format, va_list arguments) {
   return sovia_vdprintf(fd, format, arguments);
 }
 
-// `flag` asks for checks of the format that the C library has, for sockets as for all else.
+// `flag` asks for the C library's checks of the format, which are made for sockets, too.
 int preload_vdprintf_chk(int fd, int flag, const char* format, va_list arguments)
     SOVIA_SYMBOL(__vdprintf_chk);
 int preload_vdprintf_chk(int fd, int flag, const char* format, va_list arguments) {
@@ -100,7 +100,7 @@ int preload_dprintf_chk(int fd, int flag, const char* format, ...) {
 }
 
 // ------------------------------------------------------------------ variable arguments
-// fcntl and ioctl are called with one more argument or none; it fits in a pointer either way.
+// fcntl and ioctl are called with one more argument or none. The argument always fits in a pointer.
 #define SOVIA_FCNTL(name, symbol)                            \
   int name(int fd, int command, ...) SOVIA_SYMBOL(symbol);   \
   int name(int fd, int command, ...) {                       \
@@ -142,7 +142,7 @@ int preload_execle(const char* path, const char* argument, ...) {
   return sovia_execve(path, all, environment);
 }
 
-// As many arguments as a system call has; those that were not given are passed on as they are found.
+// Reads as many arguments as a system call can have. Those that were not given are passed on with any value.
 int preload_prctl(int option, ...) SOVIA_SYMBOL(prctl);
 int preload_prctl(int option, ...) {
   va_list arguments;
@@ -153,7 +153,7 @@ int preload_prctl(int option, ...) {
   return sovia_prctl(option, given[0], given[1], given[2], given[3]);
 }
 
-// libseccomp installs its filters by it. All else passes by.
+// libseccomp installs its filters by syscall(). Other system calls are passed on.
 long preload_syscall(long number, ...) SOVIA_SYMBOL(syscall);
 long preload_syscall(long number, ...) {
   va_list arguments;

@@ -1,6 +1,5 @@
-// The C library's functions that libsovia-preload.so takes the place of: the one list that the
-// library is made from, that `sovia explain` tells from, and that the tests compare with what programs
-// import.
+// The C library's functions that libsovia-preload.so takes the place of: the library is made from this list, `sovia
+// explain` uses it, and the tests compare it with the symbols that programs import.
 //
 // X(symbol, result, target, (parameters), (arguments)): `symbol` calls `target` of sovia.h. V marks
 // functions with a variable number of arguments, or that never return, whose wrappers are written by

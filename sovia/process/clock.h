@@ -1,4 +1,4 @@
-// The time, and until when a call waits.
+// The time, and deadlines of calls that wait.
 #ifndef VIADUCT_SOVIA_PROCESS_CLOCK_H
 #define VIADUCT_SOVIA_PROCESS_CLOCK_H
 
@@ -12,7 +12,7 @@ inline constexpr std::uint64_t kNever = ~0ull;
 
 // CLOCK_MONOTONIC in ns.
 std::uint64_t now_ns();
-// timeout_ms as poll has it: negative is never.
+// The deadline for a timeout as poll has it: a negative one is kNever.
 std::uint64_t deadline_in_ms(long timeout_ms);
 std::uint64_t deadline_in(const timespec* timeout);  // nullptr: never
 // The time that is left before a deadline other than kNever.

@@ -86,7 +86,7 @@ enum class Way : std::uint8_t {
   kKernel,
   kAsked,    // a lane has been asked for
   kLane,
-  kListens,  // it has no data
+  kListens,  // a listening socket, which has no data
 };
 
 // The page, and behind it a row for each descriptor. All of it is written by the process that owns it alone.
@@ -94,7 +94,7 @@ struct alignas(kPageBytes) Page {
   std::uint64_t magic;
   std::uint32_t counters;  // how many: readers of another version see it
   std::uint32_t reasons;
-  std::uint64_t fingerprint;  // of the names, as other versions may have others
+  std::uint64_t fingerprint;  // of the counters' names, which differ between versions
   std::int32_t process;
   std::uint32_t reserved;
   std::atomic<std::uint64_t> values[kCounters];
@@ -123,15 +123,15 @@ inline void fell(Reason reason) {
   g_page.falls[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
 }
 
-// The socket at a descriptor, as others can see it.
+// Shows the socket of a descriptor to other programs.
 inline void show_socket(int fd, Way way, Reason why) {
   if (static_cast<unsigned>(fd) >= kSocketRows) return;
   const unsigned row = way == Way::kNone ? 0 : static_cast<unsigned>(way) << 8 | static_cast<unsigned>(why);
   g_page.sockets[fd].store(static_cast<std::uint16_t>(row), std::memory_order_relaxed);
 }
 
-// Makes the page readable from outside; counting is possible before. Done at the process's first
-// socket, as a program that has none needs no descriptor for it. Keeps errno.
+// Makes the page readable from outside; counting is possible before. Done at the process's first socket, as a program
+// without sockets needs no descriptor for the page. Keeps errno.
 void publish();
 
 // In the child of a fork: a page of its own, with zeros. The parent's is not touched.

@@ -1,4 +1,5 @@
-// Memory that a program hands over may not be there: the kernel says EFAULT then, and so do we.
+// Copies for memory that a program hands over and that may not be there: the library then returns EFAULT, as the kernel
+// does.
 #ifndef VIADUCT_SOVIA_PROCESS_GUARDED_COPY_H
 #define VIADUCT_SOVIA_PROCESS_GUARDED_COPY_H
 
@@ -16,18 +17,18 @@ inline bool copy_guarded(void* to, const void* from, std::size_t bytes) {
   return VipxCopy(to, from, bytes) != 0;
 }
 
-// The first copy sets handlers for faults. A program that is about to forbid itself that has them set before.
+// The first copy installs handlers for faults. To be called before a program forbids itself the system calls for that.
 inline void prepare_copying() {
   char byte = 0;
   copy_guarded(&byte, &byte, sizeof byte);
 }
 
-// Then all of it is there, or nothing.
+// Whether the memory lies in one page, so that all of it is there, or nothing.
 inline bool lies_in_a_page(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % kPage + bytes <= kPage;
 }
 
-// Whether memory can be read: a byte of each page.
+// Whether memory can be read, by a try of a byte in each page.
 inline bool can_read(const void* data, std::size_t bytes) {
   const auto from = reinterpret_cast<std::uintptr_t>(data);
   char seen;

@@ -21,7 +21,7 @@
 
 #include <cerrno>
 
-// Those that every C library of today has. Newer ones are found with libc::find.
+// Functions that every C library of today has. Newer ones are found with libc::find.
 #define SOVIA_KERNEL_CALLS(X)                                                                     \
   X(socket) X(connect) X(bind) X(listen) X(accept) X(accept4) X(shutdown) X(close)                \
   X(getsockname) X(getpeername) X(getsockopt) X(setsockopt)                                       \
@@ -37,11 +37,11 @@ namespace viaduct::sovia::libc {
 SOVIA_KERNEL_CALLS(SOVIA_DECLARE)
 #undef SOVIA_DECLARE
 
-// To be called before any of the above is used; cheap when it has been. Every function of sovia.h
-// does it by way of Table::find or itself, as programs may call before constructors have run.
+// To be called before any of the above is used; cheap when it has been. Every function of sovia.h calls it, by
+// table::find() or itself, as programs may call before constructors have run.
 void prepare();
 
-// Another function of the C library, or nullptr.
+// Any other function of the C library, or nullptr.
 void* find(const char* name);
 
 }  // namespace viaduct::sovia::libc

@@ -8,7 +8,7 @@
 namespace viaduct::sovia {
 namespace {
 
-constexpr unsigned kLooks = 100;  // about as long as others hold it
+constexpr unsigned kLooks = 100;  // about as long as other threads hold the lock
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
   const int saved = errno;

@@ -8,7 +8,7 @@
 
 namespace viaduct::sovia {
 
-// Not recursive. May be held over fork() by the thread that forks.
+// The lock is not recursive. The thread that forks may hold it over fork().
 class Lock {
  public:
   constexpr Lock() = default;

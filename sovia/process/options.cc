@@ -26,8 +26,9 @@ enum class Unit { kFlag, kCount, kBytes, kMicroseconds };
 
 int g_debug_descriptor = STDERR_FILENO;
 
-// Systems of the papers: nothing is done beyond what they describe. First table 4 of SOVIA's, of which the
-// first six rows wait for each packet to be answered, w = t = 1; then sockets over EMP, and SDP's buffered copies.
+// Configurations as the papers describe them, without any of this library's additions. The first rows are table 4 of
+// the SOVIA paper; six of them wait for an answer to each packet (w = t = 1). Sockets over EMP and SDP's buffered
+// copies follow.
 struct Row {
   const char* name;
   Handling handling;
@@ -66,7 +67,7 @@ void take(const Row& row, Options& options) {
   options.join = options.pack = options.redirect = options.registration_cache = 0;
 }
 
-// False if it is not a number of this unit.
+// False if the text is not a number of this unit.
 bool parse(const char* text, Unit unit, std::uint64_t* value) {
   if (unit == Unit::kBytes && strcmp(text, "all") == 0) {
     *value = ~0ull;
@@ -90,7 +91,7 @@ bool parse(const char* text, Unit unit, std::uint64_t* value) {
   return *end == '\0';
 }
 
-// The variables for this library, each as "NAME=VALUE". They outlive everything.
+// The variables for this library, each as "NAME=VALUE". Never destroyed.
 using Variables = std::vector<std::string>;
 
 const Variables& variables() {
@@ -113,25 +114,25 @@ const char* from_environment(const char* variable) {
   return nullptr;
 }
 
-// The identity of descriptor 2 when the library was loaded. A program may have closed it since and opened its data
-// there.
+// The identity of descriptor 2 when the library was loaded. A program may have closed descriptor 2 since, and opened a
+// data file there.
 struct stat g_stderr;
 bool g_has_stderr = false;
 
-// Daemons that a superserver starts have a connection as descriptor 2: nothing may be written
-// there.
+// Nothing may be written if descriptor 2 is a socket: daemons that a superserver starts have their connection there.
 bool may_use_stderr() {
   struct stat now;
   return g_has_stderr && ::fstat(STDERR_FILENO, &now) == 0 && !S_ISSOCK(now.st_mode) &&
          now.st_dev == g_stderr.st_dev && now.st_ino == g_stderr.st_ino;
 }
 
-// Past all functions of this name that a program or this library has put before the C library's.
+// Writes by the system call, past all functions of this name that a program or this library has put before the C
+// library's.
 void write_line(int descriptor, const char* line, std::size_t bytes) {
   (void)syscall(SYS_write, descriptor, line, bytes);
 }
 
-// Kept off the low numbers, which programs count on getting.
+// Opens the file at a high descriptor, as programs count on getting the low ones.
 int open_debug_file(const char* path) {
   const int low = static_cast<int>(
       syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));

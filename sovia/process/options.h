@@ -16,12 +16,12 @@ enum class Handling : std::uint8_t {
 };
 
 inline constexpr std::uint64_t kRegisterAll = 0;     // copy_limit of configuration REG
-inline constexpr std::uint64_t kCopyAll = ~0ull;     // and of COPY
-inline constexpr std::uint64_t kHybridLimit = 2048;  // and of HYBRID, as in the paper
-inline constexpr std::uint64_t kPaperTimerUs = 100'000;  // of COMBINE
+inline constexpr std::uint64_t kCopyAll = ~0ull;     // copy_limit of configuration COPY
+inline constexpr std::uint64_t kHybridLimit = 2048;  // copy_limit of HYBRID, as in the paper
+inline constexpr std::uint64_t kPaperTimerUs = 100'000;  // the timer of COMBINE
 
-// X(member, variable, default, least, most, unit, what it says)
-// Units: kFlag is 0 or 1; kBytes knows the suffixes k, M and G, and "all" for the greatest value.
+// X(member, variable, default, least, most, unit, description) Units: kFlag is 0 or 1; kBytes knows the suffixes k, M
+// and G, and "all" for the greatest value.
 #define SOVIA_OPTIONS(X)                                                                         \
   X(lanes, "SOVIA_LANES", 1, 0, 1, kFlag, "open lanes; 0: everything goes through the kernel")   \
   X(local, "SOVIA_LOCAL", 1, 0, 1, kFlag,                                                        \
@@ -63,8 +63,8 @@ struct Options {
 #define SOVIA_OPTION(member, variable, value, least, most, unit, text) std::uint64_t member = value;
   SOVIA_OPTIONS(SOVIA_OPTION)
 #undef SOVIA_OPTION
-  // SOVIA_CONFIG=NAME, a configuration of the papers', sets several of the above; those that are set
-  // by their own variables stay.
+  // SOVIA_CONFIG=NAME, a configuration of the papers, sets several of the options above, except those that have been
+  // set by their own variables.
   Handling handling = Handling::kSingle;
   const char* config = "";  // the row's name
 };
@@ -81,7 +81,7 @@ const Options& options();
 Options read_options(const char* (*environment)(const char* variable),
                      void (*complain)(const char* message));
 
-// Writes a line to stderr, if descriptor 2 is the one of when the library was loaded, and no socket.
+// Writes a line to stderr, if descriptor 2 is still the file that it was when the library was loaded, and no socket.
 void tell_on_stderr(const char* message);
 
 // SOVIA_DEBUG=1 (stderr) or =FILE (appended to) shows what happens to connections. Costs a load and

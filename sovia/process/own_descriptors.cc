@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMost = 256;
 constexpr rlim_t kFew = 32;
-constexpr int kHigh = 992;     // kernel tables stay small, which select() goes by
+constexpr int kHigh = 992;     // keeps the kernel's descriptor table small, for select()
 constexpr rlim_t kFdSet = 1024;  // numbers that select() can name
 
 // Slots hold fd + 1; 0 is free.
@@ -25,9 +25,9 @@ std::atomic<std::size_t> g_used{0};  // slots that were ever used
 
 constexpr int kMostOfVipl = 64;
 std::atomic<int (*)(int* fds, int most)> g_list_vipl{nullptr};
-std::atomic<int> g_least_of_vipl{INT_MAX};  // as many descriptors come and go with NICs and threads
+std::atomic<int> g_least_of_vipl{INT_MAX};  // the least seen so far, as descriptors come and go
 
-// Calls visit(number) for each that VIPL has.
+// Calls visit(number) for each descriptor that VIPL has.
 template <class Visit>
 void for_each_of_vipl(Visit&& visit) {
   int fds[kMostOfVipl];
@@ -40,8 +40,8 @@ int copy_to(int fd, rlim_t least) {
   return static_cast<int>(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, static_cast<int>(least)));
 }
 
-// Beyond the program's limit, where it can: there the program neither misses nor asks for the number. The
-// limit is raised for the moment. Else below it, however low.
+// Moves `fd` beyond the program's limit of descriptors, where the program neither misses nor asks for the number; the
+// limit is raised for a moment. If that can't be done, the number stays below the limit, however low.
 int move(int fd) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > kFdSet) return copy_to(fd, kHigh);

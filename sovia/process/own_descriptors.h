@@ -9,22 +9,23 @@ namespace viaduct::sovia::own_descriptors {
 // Returns its new number; -1 closes nothing and is passed on.
 int adopt(int fd);
 
-// Makes `fd` the library's where it is.
+// Makes `fd` the library's without moving it.
 void mark(int fd);
 
-// Whether the program may have so few that each of them counts: then the library has none, and no lanes.
+// Whether the program may have so few descriptors that each of them counts: then the library takes none, and has no
+// lanes.
 bool scarce();
 
-// The library is about to close it itself.
+// The library is about to close its descriptor `fd` itself.
 void release(int fd);
 
 // A NIC is open: VIPL's present descriptors are the library's too, whatever their numbers. `list`: VipxDescriptors.
 void count_vipl(int (*list)(int* fds, int most));
 
-// A few instructions while there are none, and for numbers below all of them.
+// Whether `fd` is the library's. Takes a few instructions while there are none, and for numbers below all of them.
 bool has(int fd);
 
-// Whether it is among those of VIPL.
+// Whether `fd` is one of VIPL's descriptors.
 bool is_of_vipl(int fd);
 
 // The least number after `fd` that is the library's, or -1: to close ranges around them.

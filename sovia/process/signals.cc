@@ -23,23 +23,23 @@ SOVIA_THREAD_LOCAL volatile bool t_held_back = false;
 
 namespace {
 
-SOVIA_THREAD_LOCAL sigset_t t_blocked{};  // by the library, for signals held back
+SOVIA_THREAD_LOCAL sigset_t t_blocked{};  // signals that the library has blocked, as they are held back
 SOVIA_THREAD_LOCAL volatile int t_wake_event = -1;
 SOVIA_THREAD_LOCAL timespec* volatile t_left = nullptr;
-SOVIA_THREAD_LOCAL volatile bool t_ran = false;         // a handler, since this was cleared
-SOVIA_THREAD_LOCAL volatile bool t_interrupts = false;  // ... without SA_RESTART
+SOVIA_THREAD_LOCAL volatile bool t_ran = false;         // a handler has run since this was cleared
+SOVIA_THREAD_LOCAL volatile bool t_interrupts = false;  // a handler without SA_RESTART has run since
 #undef SOVIA_THREAD_LOCAL
 
 using Handler = void (*)(int, siginfo_t*, void*);
 
 // The program's own handler and flags, where the kernel has the library's.
 struct Wanted {
-  std::atomic<Handler> handler{nullptr};  // nullptr: none of it is ours
+  std::atomic<Handler> handler{nullptr};  // nullptr: the kernel has no handler of the library's
   std::atomic<int> flags{0};
 };
 constinit Wanted g_wanted[NSIG];
 constinit std::mutex g_lock;                  // for changes of g_wanted
-constinit std::atomic<bool> g_breaks[NSIG]{};  // siginterrupt(3) has been called for it
+constinit std::atomic<bool> g_breaks[NSIG]{};  // siginterrupt(3) has been called for the signal
 constinit std::atomic<pid_t> g_process{0};
 
 bool is_fault(int signal) {
@@ -51,7 +51,7 @@ void run(int signal, siginfo_t* info, void* context) {
   Wanted& wanted = g_wanted[signal];
   const Handler handler = wanted.handler.load();
   const int flags = wanted.flags.load();
-  if (handler == nullptr) return;  // the program has just taken it back
+  if (handler == nullptr) return;  // the program has just removed its handler
   if ((flags & static_cast<int>(SA_RESETHAND)) != 0) {
     wanted.handler.store(nullptr);
     struct sigaction once {};
@@ -60,11 +60,11 @@ void run(int signal, siginfo_t* info, void* context) {
   }
   t_ran = true;
   if ((flags & SA_RESTART) == 0) t_interrupts = true;
-  // Those that expect the number alone don't see the rest.
+  // Handlers that expect only the number ignore the other arguments.
   handler(signal, info, context);
 }
 
-// False: it can't be.
+// Blocks the signal for the thread, and sends it to the thread again. False: that has failed.
 bool hold_back(int signal, siginfo_t* info, ucontext_t* context) {
   sigset_t one;
   sigemptyset(&one);
@@ -117,7 +117,7 @@ bool has_handler(const struct sigaction& action) {
   return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
 }
 
-// Where handlers ran that are not ours: whether all there are want a call to go on.
+// Whether all handlers of the process have SA_RESTART: asked if handlers have run that the library has not installed.
 bool all_restart() {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action;
@@ -134,7 +134,7 @@ bool is_own_memory() {
   return g_process.compare_exchange_strong(known, process) || known == process;
 }
 
-// Turns the kernel's answer into the one that the program expects.
+// Turns the kernel's sigaction into the one that the program has set.
 void translate(struct sigaction& action, Handler handler, int flags) {
   if ((action.sa_flags & SA_SIGINFO) == 0 || action.sa_sigaction != handle) return;
   constexpr int kRestorer = 0x04000000;  // the C library's own
@@ -148,7 +148,7 @@ void translate(struct sigaction& action, Handler handler, int flags) {
 
 int set(int signal, const struct sigaction* action, struct sigaction* before) {
   Wanted& wanted = g_wanted[signal];
-  const AllBlocked blocked;  // a handler that asked for the same would wait for itself
+  const AllBlocked blocked;  // a signal handler that took the same lock would deadlock
   const std::scoped_lock guard(g_lock);
   const Handler old_handler = wanted.handler.load();
   const int old_flags = wanted.flags.load();

@@ -5,8 +5,8 @@
 // the program's at once. Inside() it holds the signal back: blocked for the thread, and sent to the
 // thread again, until the call ends or waits at a place where nothing is in the way.
 //
-// Not so: faults, and handlers that the program sets without the C library or had before it was
-// loaded; those run as ever.
+// Exceptions are faults, and handlers that the program sets without the C library or had set before this library was
+// loaded: they run at once.
 #ifndef VIADUCT_SOVIA_PROCESS_SIGNALS_H
 #define VIADUCT_SOVIA_PROCESS_SIGNALS_H
 
@@ -16,8 +16,8 @@
 
 namespace viaduct::sovia::signals {
 
-// How deep this thread is inside the library; whether a signal is held back. Not allocated on first
-// use, as handlers use them.
+// How deep this thread is inside the library; whether a signal is held back. The variables use the initial-exec model,
+// as signal handlers use them and must not cause an allocation.
 #define SOVIA_THREAD_LOCAL extern constinit thread_local __attribute__((tls_model("initial-exec")))
 SOVIA_THREAD_LOCAL volatile int t_inside;
 SOVIA_THREAD_LOCAL volatile bool t_held_back;
@@ -25,10 +25,9 @@ SOVIA_THREAD_LOCAL volatile bool t_held_back;
 
 inline bool held_back() { return t_held_back; }
 
-// Runs the handlers of what is held back, as if the thread were outside; they may not return. To be
-// called with nothing locked and nothing of the thread in any list. `asked`: the mask that the
-// program has given for the time of the call, as to ppoll. Whether a call that was interrupted is to
-// go on: all handlers that ran have SA_RESTART.
+// Runs the handlers of signals that are held back, as if the thread were outside; they may not return. To be called
+// with nothing locked and nothing of the thread in any list. `asked`: the mask that the program has given for the time
+// of the call, as to ppoll. True: a call that was interrupted goes on, as all handlers that ran have SA_RESTART.
 bool run_held_back(const sigset_t* asked = nullptr);
 
 // While it lives, handlers of the program wait.
@@ -56,7 +55,7 @@ class Inside {
 
 void after_fork_in_child();
 
-// For a call of the kernel that may wait, in the midst of one of the library: handlers run.
+// Lives during a kernel call that may wait, inside a call of the library: handlers run.
 class Outside {
  public:
   Outside();
@@ -68,8 +67,8 @@ class Outside {
   const int depth_;
 };
 
-// While it lives, a signal that is held back sets `left`, for which the thread is about to sleep, to
-// nothing, and makes this eventfd readable. -1, nullptr: there is none.
+// While it lives, a signal that is held back sets `left`, the time for which the thread is about to sleep, to zero, and
+// makes `eventfd` readable. nullptr, -1: there is none.
 class Alarm {
  public:
   Alarm(timespec* left, int eventfd);

@@ -10,7 +10,7 @@
 
 namespace viaduct::sovia {
 
-// Whether this is the only one. False when in doubt, and for good once there have been two.
+// Whether this is the only thread. False when in doubt, and for good once there have been two.
 inline bool has_one_thread() {
 #if __has_include(<sys/single_threaded.h>)
   return __libc_single_threaded != 0;

@@ -28,7 +28,7 @@ struct Held {
 };
 using HeldSockets = std::vector<Held>;
 
-// One fork at a time. Held from before() to in_parent() and in_child().
+// Lets one fork run at a time: held from before() to in_parent() and in_child().
 constinit std::mutex g_forking;
 constinit HeldSockets* g_held = nullptr;
 // The sockets that this thread's last fork shared, until it is known that there is a child.
@@ -41,16 +41,15 @@ bool holds(const HeldSockets& held, const Socket& socket) {
   return false;
 }
 
-// Each socket once, whatever the number of its descriptors. Those of one socket are seldom many, so
-// they are looked for among themselves only.
+// Each socket once, whatever the number of its descriptors. Only sockets with several descriptors are searched for.
 void add(HeldSockets& held, int fd, Socket& socket) {
   if (socket.descriptors() > 1 && holds(held, socket)) return;
   SocketRef reference = table::find(fd);
   if (reference.get() == &socket) held.push_back({fd, std::move(reference)});
 }
 
-// All peers at once have the time to leave their lanes; after that it goes on without them. For other programs,
-// which may not run SOVIA, there is some more time to get what comes after a record.
+// Leaves all lanes at once, so that the peers have the time limit together; lanes of slower peers are given up. Before
+// exec there is some more time to take records, as the next program may not run SOVIA.
 void leave_and_share(HeldSockets& held, Reason why) {
   for (Held& one : held) one.leaving = one.socket->begin_leaving(one.fd, why);
   const std::uint64_t now = now_ns();

@@ -10,21 +10,21 @@ void before();
 void in_parent();
 void in_child();
 
-// After in_parent(), if there was no child after all.
+// To be called after in_parent(), if the fork has made no child after all.
 void failed();
 
-// A program is about to be run in a child, without a fork that is seen here. Sockets that it inherits leave their
-// lanes and become shared; descriptors that close on exec stay as they are.
+// Lives while a program is started in a child, without a fork that the handlers see. Sockets that the program inherits
+// leave their lanes and become shared; sockets that close on exec stay as they are.
 class Spawning {
  public:
   Spawning();
   ~Spawning();  // keeps errno
   Spawning(const Spawning&) = delete;
 
-  // It did not happen, or the child has come and gone.
+  // No child was made, or it has ended: the sockets are not shared any more.
   void undo();
 
-  // The program's environment, if it would be `own` without us.
+  // The environment for the child's program: `own`, with the library's additions.
   char* const* environment(char* const own[]);
 
  private:

@@ -12,7 +12,7 @@
 namespace viaduct::sovia::gain {
 namespace {
 
-// The reason for which most went through the kernel; nullptr: there is none.
+// The most frequent reason why connections went through the kernel; nullptr: there is none.
 const char* first_reason() {
   std::size_t most = 0;
   for (std::size_t i = 1; i < kReasons; ++i) {

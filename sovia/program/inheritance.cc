@@ -39,7 +39,7 @@ bool survives(int fd) {
   return flags >= 0 && (flags & FD_CLOEXEC) == 0;
 }
 
-// By any of its descriptors.
+// Whether the socket stays open over exec by any of its descriptors.
 bool survives(int fd, const Socket& socket) {
   if (survives(fd)) return true;
   if (socket.descriptors() == 1) return false;
@@ -63,7 +63,7 @@ bool survives(int fd, const Socket& socket) {
 Inheritance::~Inheritance() {
   const KeepErrno keep;
   for (const Item& item : items_) {
-    // It may have been read to the end meanwhile.
+    // The bytes may have been read meanwhile, and the file closed.
     if (own_descriptors::has(item.file)) libc::fcntl(item.file, F_SETFD, FD_CLOEXEC);
   }
 }
@@ -183,7 +183,8 @@ void take(ino_t inode, int file) {
   }
   inherit(*socket, inherited_bytes, Reason::kInherited);
 #ifdef __GLIBC__
-  // The C library would read the kernel's socket. Its standard stream is a variable.
+  // The C library's stdin would read the kernel's socket, past the unread bytes. stdin is a variable, and gets a stream
+  // that reads through the library.
   for (const int fd : fds) {
     if (fd != STDIN_FILENO) continue;
     FILE* const stream = streams::open(fd, "r");

@@ -12,18 +12,18 @@
 
 namespace viaduct::sovia {
 
-// For one exec or spawn. The files stay open over exec while it lives.
+// The files for one exec or spawn. They stay open over exec while this lives.
 class Inheritance {
  public:
   Inheritance() = default;
   ~Inheritance();  // keeps errno
   Inheritance(const Inheritance&) = delete;
 
-  // A socket that the next program gets. Lane left. More than once does no harm.
+  // Adds a socket that the next program gets. Its lane has been left. A second call does no harm.
   void add(int fd, Socket& socket);
 
   bool empty() const { return items_.empty(); }
-  // The next program's environment, if the caller's would be `own`.
+  // The next program's environment: `own`, with the variable that lists the files.
   char* const* environment(char* const own[]);
 
  private:
@@ -36,12 +36,12 @@ class Inheritance {
   std::vector<char*> environment_;
 };
 
-// All sockets of this process, for exec, while it lives: they leave their lanes, those that close on exec are given
-// up, and data sent on closed ones has arrived.
+// Lives during an exec. All sockets of this process leave their lanes, sockets that close on exec are detached, and
+// data sent on closed sockets has arrived.
 class Succession {
  public:
   Succession();
-  ~Succession();  // there is no successor. Keeps errno
+  ~Succession();  // exec has failed. Keeps errno
   Succession(const Succession&) = delete;
 
   char* const* environment(char* const own[]) { return inheritance_.environment(own); }
@@ -50,7 +50,7 @@ class Succession {
   Inheritance inheritance_;
 };
 
-// At the start of a program: takes the bytes that the one before has left, and removes the variable.
+// At the start of a program: takes the bytes that the program before exec has left, and removes the variable.
 void take_inheritance();
 
 }  // namespace viaduct::sovia

@@ -37,7 +37,7 @@ void watch() {
 }
 
 void finish() {
-  // A signal handler that ends the process may have interrupted a call that holds locks.
+  // Nothing is done inside a call: a signal handler that ends the process may have interrupted one that holds locks.
   if (signals::t_inside != 0 || g_finished.exchange(true)) return;
   const signals::Inside inside;
   const KeepErrno keep;
@@ -52,7 +52,7 @@ void finish() {
 
 namespace {
 
-// Once for each library that this is in: libsovia, and the preload library. The environment is looked at
+// Runs once for each library that contains this file: libsovia, and the preload library. The environment is looked at
 // here and nowhere else: later a thread of the program may be changing it.
 [[gnu::constructor]] void begin() {
   libc::prepare();
@@ -63,7 +63,7 @@ namespace {
   take_inheritance();
 }
 
-// exit() writes out streams after this, so ours are written out here.
+// Streams on sockets are written out here, as exit() does so only after the library has finished.
 [[gnu::destructor]] void end() {
   streams::flush_all();
   finish();

@@ -4,12 +4,11 @@
 
 namespace viaduct::sovia::process {
 
-// Watches the process: fork of whatever origin, exit, quick_exit. Once, early; more often does no
-// harm.
+// Installs handlers for forks of any origin, exit and quick_exit. To be called early; a second call does no harm.
 void watch();
 
 // The process is about to end: sends all data, ends lanes in good order. Sockets used afterwards are the kernel's.
-// Only the first call does something.
+// Later calls do nothing.
 void finish();
 
 }  // namespace viaduct::sovia::process

@@ -19,7 +19,7 @@ namespace {
 
 template <class F>
 void for_each_descriptor(const msghdr& message, F&& visit) {
-  // The macros want no const, and change nothing.
+  // The CMSG macros take no const pointer, although they change nothing.
   msghdr* const whole = const_cast<msghdr*>(&message);
   for (cmsghdr* part = CMSG_FIRSTHDR(whole); part != nullptr; part = CMSG_NXTHDR(whole, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
@@ -33,7 +33,7 @@ void for_each_descriptor(const msghdr& message, F&& visit) {
   }
 }
 
-// The last descriptor of the list, which is one of the library's.
+// Removes the last descriptor of the list, which is the library's.
 void take_out(msghdr& message, int fd) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {
@@ -87,7 +87,7 @@ Outgoing::Outgoing(const msghdr& message) : message_(message) {
     if (file >= 0) files.push_back(file);
   });
   if (files.empty()) return;
-  // The kernel makes one list of all.
+  // The kernel joins all descriptors of a message to one list for the receiver.
   const std::size_t before = CMSG_ALIGN(message.msg_controllen);
   const std::size_t bytes = files.size() * sizeof files[0];
   control_.resize(before + CMSG_SPACE(bytes));

@@ -16,7 +16,7 @@ class Outgoing {
  public:
   explicit Outgoing(const msghdr& message);
 
-  // Whether message() is not the program's.
+  // Whether message() has more than the program's message: files of unread bytes.
   bool has_more() const { return !control_.empty(); }
   const msghdr* message() const { return &message_; }
 

@@ -47,7 +47,7 @@ bool installs(unsigned long operation, unsigned long filter) {
 using namespace viaduct::sovia;
 
 int sovia_prctl(int option, ...) {
-  // As many as prctl(2) has; the kernel would find the same values in those that were not given.
+  // Reads all four arguments that prctl(2) can have, as the kernel does: those that were not given have any value.
   va_list arguments;
   va_start(arguments, option);
   unsigned long given[4];

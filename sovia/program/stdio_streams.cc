@@ -13,7 +13,7 @@
 namespace viaduct::sovia::streams {
 namespace {
 
-// A list that only grows, as there is no lock that a fork could find taken; entries are used again.
+// A list without a lock, which a fork could find taken: it only grows, and entries are used again.
 struct Stream {
   std::atomic<bool> used{false};
   std::atomic<FILE*> file{nullptr};
@@ -68,7 +68,7 @@ int close_cookie(void* cookie) {
   return sovia_close(fd);
 }
 
-// fopencookie wants a letter and at most one +; fdopen takes more and heeds no more.
+// fopencookie takes a letter and at most one +. fdopen takes more letters, but ignores them.
 bool mode_for_cookie(const char* mode, char into[3]) {
   if (*mode == '\0' || std::strchr("rwa", *mode) == nullptr) return false;
   into[0] = *mode;
@@ -77,7 +77,7 @@ bool mode_for_cookie(const char* mode, char into[3]) {
   return true;
 }
 
-// As open has them; -1 if there is no such mode.
+// The flags of open() for a mode; -1 if there is no such mode.
 int flags_of(const char* mode) {
   const int both = std::strchr(mode, '+') != nullptr ? O_RDWR : -1;
   switch (*mode) {

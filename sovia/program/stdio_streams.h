@@ -12,7 +12,7 @@ FILE* open(int fd, const char* mode);
 // The descriptor, or -1 if the stream is not one of these.
 int descriptor(FILE* stream);
 
-// As freopen, for one of these: the C library's does not stand them. The stream keeps its direction.
+// As freopen, for a stream of open(): the C library's freopen can't handle them. The stream keeps its direction.
 FILE* reopen(const char* path, const char* mode, FILE* stream);
 
 // Writes out all that is buffered.

@@ -27,7 +27,7 @@ struct BackgroundLane {
   Socket& asker;
   std::atomic<Stage> stage{Stage::kAsking};
   std::atomic<bool> cancelled{false};  // by the socket, before the lane was open
-  std::atomic<bool> queued{false};     // to be looked at
+  std::atomic<bool> queued{false};     // in the queue of lanes that the thread is to look at
   BackgroundLane* next_queued = nullptr;
   std::atomic<bool> holding{false};    // the thread is to flush the lane's small data later
 };
@@ -46,15 +46,15 @@ std::uint32_t calls_before_lane(int fd, Role role);
 // Takes an ask() back: no lane comes of it after the return. False: the lane is there already.
 bool cancel(const Socket& socket);
 
-// The lane has changed: the thread checks whether that needs anything of it.
+// The lane has changed: makes the thread check whether it has something to do.
 void look_at(BackgroundLane& lane);
 // The socket's lane has broken: the thread does the rest of the fallback. `fd`: the library's copy of the socket's
 // descriptor, or -1.
 void watch_fall(Socket& socket, int fd);
 // The thread polls the lane after a moment: small data may be waiting there, or sends that have yet to complete.
 void flush_later(BackgroundLane& lane);
-// Data waits for credits in this process: the background thread takes them in soon, unless a call does. Data that has
-// not been posted is lost if the process is killed.
+// Data waits for credits in this process: the background thread soon takes in the packets that bring them, unless a
+// call does. Data that has not been posted is lost if the process is killed.
 void hurry();
 
 // ------------------------------------------------------------------ for the thread
@@ -90,9 +90,9 @@ struct Requests {
   }
   std::atomic<bool> offered{false};  // a cached VI has been taken by the peer, or lost
   const Socket* at_work = nullptr;  // the socket whose task is being done
-  bool cancelled = false;           // that task was cancelled
+  bool cancelled = false;           // the task has been cancelled
   BackgroundLane* queue = nullptr;  // ends given to look_at(), linked by next_queued
-  std::vector<BackgroundLane*> lanes;  // that there are
+  std::vector<BackgroundLane*> lanes;  // all lanes that the thread serves
   std::vector<Falling> fallen;
 
   std::atomic<int> poke{-1};

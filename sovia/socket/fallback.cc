@@ -147,7 +147,7 @@ bool send_unacked(Socket& socket, int fd, bool patient) {
       errno = before;
       return false;
     }
-    // The kernel returns a reset only once, here: a later call of the program returns it.
+    // The kernel returns a reset only once. It was here, so a later call of the program returns it.
     if (put < 0 && errno != EPIPE) socket.keep_untold_reset();
     if (put < 0) break;
     unacked.take(static_cast<std::size_t>(put));

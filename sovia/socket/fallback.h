@@ -18,7 +18,7 @@
 
 namespace viaduct::sovia {
 
-// The lane has broken: the streams go on through the kernel. Nothing is lost, if the peer lives.
+// Takes the streams of a broken lane to the kernel. Nothing is lost, if the peer lives.
 void fall_back(Socket& socket, int fd);
 // Both locked.
 void fall_back_locked(Socket& socket, int fd);
@@ -59,7 +59,7 @@ Attempt receive_inherited_bytes(Socket& socket, const iovec* pieces, std::size_t
                                 ssize_t& bytes);
 // Frees the inherited bytes when they have been read and no record is expected. rx locked.
 void drop_empty_record(Socket& socket);
-// The socket is the kernel's from now on if no lane may come and nothing is left of one. One stream locked.
+// Leaves the socket to the kernel alone if no lane may come and nothing is left of one. One stream locked.
 void stay_with_kernel_if_done(Socket& socket);
 
 }  // namespace viaduct::sovia

@@ -1,4 +1,4 @@
-// How far a socket's streams have come on their way from a broken lane to the kernel (fallback.h).
+// The progress of a socket's fallback from a broken lane to the kernel (fallback.h).
 #ifndef VIADUCT_SOVIA_SOCKET_FALLBACK_STATE_H
 #define VIADUCT_SOVIA_SOCKET_FALLBACK_STATE_H
 

@@ -39,9 +39,8 @@ void renew(T& object) {
   new (&object) T;
 }
 
-// Moves unread bytes that this process alone can read to shared memory: the rest of what was
-// moved before, then what the kernel has yet to give before the lane's, then the lane's. Both
-// locked.
+// Moves unread bytes that this process alone can read to shared memory: the rest of inherited bytes, then the kernel's
+// bytes that come before the lane's, then the lane's. Both locked.
 void gather_unread(Socket& socket, int fd) {
   if (socket.link.end == nullptr || socket.reset) return;
   Lane& lane = socket.link.end->lane;
@@ -100,7 +99,7 @@ void share(Socket& socket, int fd) {
   // The bytes and the record get a file: each process can pass that on without taking it from the others.
   if (socket.rx.inherited != nullptr && socket.rx.inherited->expects_record()) file_of(socket.rx.inherited);
   if (socket.link.end != nullptr) background::look_at(*socket.link.end);
-  socket.rx.read_known = false;  // from now on others may read too
+  socket.rx.read_known = false;  // other processes may read from now on
   if (socket.handoff.holders == nullptr) {
     socket.handoff.holders = make_holders();
     if (socket.handoff.holders != nullptr) socket.handoff.holders->lanes.store(socket.link.number.load());
@@ -178,7 +177,7 @@ void after_fork_in_child(Socket& socket) {
   renew(socket.tx.lock);
   // The LaneEndpoint is freed by the parent's background thread. In the child it is memory that is never used again.
   if (socket.link.end != nullptr && socket.rx.route == Phase::kKernel && socket.tx.route == Phase::kKernel) {
-    // leave() has not been called, or failed.
+    // leave() has not been called, or has failed: the parent's lane may have data that this child can't get.
     socket.reset.happens();
   }
   socket.link.end = nullptr;

@@ -134,7 +134,7 @@ class InheritedFiles {
   }
 
  private:
-  // Takes the memory over, or frees it.
+  // Makes an object that owns the memory; frees the memory if that fails.
   static InheritedBytes* wrap(void* at, std::size_t room) {
     if (at == nullptr) return nullptr;
     auto* const shared = static_cast<InheritedBytes::Shared*>(at);
@@ -210,14 +210,15 @@ InheritedBytes::Take InheritedBytes::take_record_alone(int fd, std::uint64_t& ta
     const ssize_t got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0) return again() ? Take::kAgain : Take::kReset;
     if (got == 0 && record == Shared::kCertain) {
-      // The peer was killed.
+      // The peer was killed, as it would have sent a record. That is a reset unless its data was complete.
       if (!shared_->complete.load()) return Take::kReset;
       shared_->record.store(Shared::kNone);
       return Take::kEnded;
     }
     const std::size_t compared = std::min(static_cast<std::size_t>(got), kTokenBytes);
     const bool there = got != 0 && memcmp(resume.token, shared_->token, compared) == 0;
-    // A sender that knows nothing of what has come begins anew; one that has seen its end go on doesn't.
+    // Without a record: if one was certain, the sender did not know that START had come, and resends the lane's stream
+    // from offset 0. Otherwise it knows that FIN has come, and sends new bytes.
     std::uint64_t offset = record == Shared::kCertain ? 0 : shared_->received.load();
     if (there) {
       if (static_cast<std::size_t>(got) < sizeof resume) return Take::kAgain;

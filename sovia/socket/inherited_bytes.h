@@ -14,7 +14,7 @@ namespace viaduct::sovia {
 // which is always correct.
 struct Holders {
   std::atomic<std::int32_t> count;
-  std::atomic<std::uint32_t> lanes;  // that the connection has had, in whichever process
+  std::atomic<std::uint32_t> lanes;  // the number that the connection has had, in any process
 };
 
 // Holders of a socket that one process holds; nullptr if there is no memory.
@@ -63,12 +63,12 @@ class InheritedBytes {
   std::size_t end() const;
 
   Shared* shared_;
-  std::size_t room_;         // of the data
-  std::uint64_t inode_ = 0;  // of the file
-  int file_ = -1;            // -1: none
+  std::size_t room_;         // bytes of data()
+  std::uint64_t inode_ = 0;  // the file's, to find out whether `file_` still is that file
+  int file_ = -1;            // the file's descriptor; -1: none
 };
 
-// nullptr if there is no memory.
+// Makes an object with room for `bytes`; nullptr if there is no memory.
 InheritedBytes* make_inherited_bytes(std::size_t bytes);
 // An object without bytes and file, only to expect a record.
 InheritedBytes* make_record();

@@ -16,7 +16,7 @@ class LaneDemand {
  public:
   // A call has moved `bytes` by the kernel. True: the connection is worth a lane now.
   bool count(std::uint64_t bytes);
-  // The next try comes after twice as many calls as the last.
+  // A try for a lane has failed, or its lane has ended: the next comes after twice as many calls.
   void put_off();
   // A lane takes `calls` calls from now on; 0: as many as the options say.
   void need(std::uint32_t calls) { calls_needed_ = calls; }

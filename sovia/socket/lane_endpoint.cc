@@ -21,7 +21,7 @@ void LaneEndpoint::arrived(const ProcessNic::Arrival& arrival) {
     news = (changes & LaneChange::kWritable) != 0 && lane.tx.take_lack();
   }
   if ((changes & LaneChange::kState) != 0) {
-    // A direction that was coming down has come down: a thread may wait for just that.
+    // A thread may wait for a direction to come down.
     asker.routes_changed();
     background::look_at(*this);
   }

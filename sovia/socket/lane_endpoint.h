@@ -27,7 +27,7 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
 
   void arrived(const ProcessNic::Arrival& arrival) override;
   void transport_failed() override { background::look_at(*this); }
-  // Ends the VI of a lane that the peer does not leave, and takes in all that has come on it.
+  // Ends a lane that the peer does not leave: disconnects its VI, and takes in the packets that have come.
   void give_up();
 
   LaneVi& vi;
@@ -54,12 +54,12 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   bool claimed = false;               // this host's agent vouches for this end
   std::uint8_t token[kTokenBytes] = {};
   VipxFlow flow{};
-  std::uint8_t host[6] = {};          // the peer's
+  std::uint8_t host[6] = {};          // the MAC address of the peer's host
   std::uint64_t unclaim_at = 0;
   bool to_itself = false;             // the other end is in this process
   bool doubted = false;               // the peer's agent does not vouch, perhaps as the connection has ended
   bool silent = false;                // the peer has not greeted in time
-  bool closing = false;               // nothing is sent any more
+  bool closing = false;               // the sending direction ends: no new data is sent
   bool listed = false;                // taken off the queue (look_at()), to be looked at
   std::size_t last_unsent = 0;
   std::uint64_t corked_until = 0;     // time limit of data held back for TCP_CORK; with the lane locked

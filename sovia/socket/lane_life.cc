@@ -19,7 +19,7 @@ namespace viaduct::sovia {
 bool lane_opened(Socket& socket, LaneEndpoint& end) {
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
   if (socket.link.stage != LaneStage::kAsked || socket.link.left_for_good.load() || socket.reset) return false;
-  // A fork may have come between the decision to ask and the task.
+  // The process may have forked after the decision to ask for a lane.
   if (socket.handoff.is_shared()) {
     socket.link.on(LaneEvent::kRefused);
     return false;

@@ -16,7 +16,7 @@ namespace viaduct::sovia {
 bool lane_opened(Socket& socket, LaneEndpoint& end);
 // The peer may begin with the lane from now on. `fd`: the descriptor by which the lane was asked for.
 void trust_lane(Socket& socket, LaneEndpoint& end, int fd);
-// True if START changed the receive route.
+// Looks for START. True if it has changed the receive route.
 bool settle(Socket& socket, LaneEndpoint& end);
 // No lane comes; the socket decides after how many calls it asks again.
 void lane_refused(Socket& socket, Reason why);
@@ -49,7 +49,7 @@ void count_for_lane(Socket& socket, int fd, ssize_t bytes);
 inline void note_kernel_bytes(Socket& socket, int fd, ssize_t bytes) {
   if (bytes > 0 && socket.link.is_idle() && socket.may_use_lane()) count_for_lane(socket, fd, bytes);
 }
-// The sending direction may not use the lane from now on although it could.
+// Forbids the sending direction to use a lane from now on.
 void forbid(Socket& socket, Reason why);
 // The socket listens: it carries no data, so it has no lane and is the kernel's alone.
 void listens(Socket& socket);

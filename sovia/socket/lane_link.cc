@@ -6,7 +6,7 @@ namespace {
 using enum LaneStage;
 constexpr std::optional<LaneStage> kNever;
 
-// By stage, in each row the events in their order.
+// The next stage: a row for each stage, with the events in their order.
 constexpr std::optional<LaneStage> kLife[kLaneStages][kLaneEvents] = {
     //           asked    refused  opened  over    forked
     /* none */  {kAsked,  kNone,   kNever, kNever, kNone},

@@ -21,7 +21,7 @@ enum class LaneEvent : std::uint8_t {
   kAsked,    // a call has found the connection worth a lane
   kRefused,  // no lane can be had now, or the request was taken back
   kOpened,   // the lane has come
-  kOver,     // it has ended both ways, and all of it has been read
+  kOver,     // both directions have ended, and all data has been read
   kForked,   // this process is the child: the lane is the parent's
 };
 inline constexpr std::size_t kLaneEvents = 5;

@@ -1,4 +1,4 @@
-// A lane that a call uses without the socket's locks: it stays as long as the pin.
+// A pin keeps a lane that a call uses without the socket's locks.
 #ifndef VIADUCT_SOVIA_SOCKET_LANE_PIN_H
 #define VIADUCT_SOVIA_SOCKET_LANE_PIN_H
 
@@ -14,7 +14,7 @@ class LaneEndpoint;
 class LanePin {
  public:
   LanePin() = default;
-  // Takes over one of end->pins; nullptr: there is no lane.
+  // The caller has counted the pin in end->pins; nullptr: there is no lane.
   LanePin(Socket& socket, LaneEndpoint* end) : socket_(&socket), end_(end) {}
   LanePin(LanePin&& other) noexcept : socket_(other.socket_), end_(std::exchange(other.end_, nullptr)) {}
   LanePin& operator=(LanePin&& other) noexcept {

@@ -1,5 +1,5 @@
-// The messages on a socket's stream (sovia/message), as the stream sees them: it tells them what is about to happen
-// to it. All functions may be called by several threads at once.
+// The messages on a socket's stream (sovia/message), as an interface for the stream, which tells them of shutdown,
+// close and fork. All functions may be called by several threads at once.
 #ifndef VIADUCT_SOVIA_SOCKET_MESSAGE_LAYER_H
 #define VIADUCT_SOVIA_SOCKET_MESSAGE_LAYER_H
 
@@ -12,7 +12,7 @@ class MessageLayer {
   // later.
   virtual int before_shutdown(int how) = 0;
   static constexpr int kNothing = -1;
-  // The last descriptor of the process is about to be closed.
+  // The process's last descriptor of the socket is about to be closed.
   virtual void before_release() = 0;
   // To be called in the child of a fork, where no other thread exists.
   virtual void after_fork_in_child() = 0;

@@ -1,4 +1,4 @@
-// The answer of poll() about a socket, as a function of the socket's state at one moment. It changes nothing.
+// The answer of poll() about a socket, as a function of the socket's state at one moment. Asking changes nothing.
 #ifndef VIADUCT_SOVIA_SOCKET_READINESS_H
 #define VIADUCT_SOVIA_SOCKET_READINESS_H
 
@@ -15,7 +15,7 @@ struct Readiness {
   Phase receiving = Phase::kKernel;
   bool read_shut = false;
   bool has_inherited = false;   // bytes that come before the kernel's and the lane's
-  bool record_next = false;     // what comes next from the kernel is Resume (packet.h), which is not the program's
+  bool record_next = false;     // the kernel's next bytes are a Resume record (packet.h), not for the program
   bool lane_unread = false;
   bool lane_ended = false;      // the peer has told the end of its lane
   bool awaits_lane_end = false; // receiving from the kernel, whose end counts only when the lane's has come

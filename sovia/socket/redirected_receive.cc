@@ -83,7 +83,7 @@ void RedirectedReceive::end() {
       const std::scoped_lock guard(lane_->lane.lock());
       if (lane_->lane.rx.end_direct(number_, bytes_)) break;
     }
-    // The packet has come already; progress() takes it in.
+    // A packet has come to the buffer that arrived() has yet to be called for, which progress() does.
     progress();
   }
   nic_->give_back_memory(memory_);

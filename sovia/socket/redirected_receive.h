@@ -45,7 +45,7 @@ class RedirectedReceive {
  private:
   ProcessNic* nic_ = nullptr;
   Socket* socket_ = nullptr;
-  LaneEndpoint* lane_ = nullptr;  // while it is on
+  LaneEndpoint* lane_ = nullptr;  // while the redirection is on
   std::uint32_t number_ = 0;      // the lane's number for this redirection
   VIP_MEM_HANDLE memory_ = 0;
   std::uint32_t bytes_ = 0;

@@ -6,7 +6,7 @@ namespace {
 using enum Phase;
 constexpr std::optional<Phase> kNever;
 
-// By phase, in each row the events in their order.
+// The next phase: a row for each phase, with the events in their order.
 constexpr std::optional<Phase> kReceivingRoute[kPhases][kRouteEvents] = {
     //                  lane changed  start   start behind   drained  lane ended
     /* kernel */       {kKernel,      kLane,  kDrain,        kNever,  kKernelAgain},

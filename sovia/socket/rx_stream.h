@@ -32,11 +32,11 @@ struct RxStream {
 
   Lock lock;  // guards what is not atomic
   Route<Direction::kReceiving> route;
-  bool shut = false;  // by the program
+  bool shut = false;  // the program has shut the direction down
   // Bytes to read from the kernel before those of the lane, in Phase::kDrain.
   std::uint64_t kernel_left = 0;
-  // Bytes read from the kernel so far, as far as it is known. Counted here, as the kernel's
-  // own figures leave urgent bytes out that have come since.
+  // Bytes read from the kernel so far, as far as it is known. Counted here, as the kernel's own figures leave out
+  // urgent bytes that have come since.
   std::uint64_t kernel_read = 0;
   bool read_known;
   bool early_end = false;   // the kernel's stream has ended before the lane's
@@ -45,7 +45,7 @@ struct RxStream {
 
   std::atomic<bool> empty{false};               // set with the lane locked
   std::atomic<std::size_t> lane_unread{0};      // bytes: a hint
-  std::atomic<std::uint32_t> last_packet{0};    // bytes of the last one from the lane: a hint
+  std::atomic<std::uint32_t> last_packet{0};    // bytes of the last packet from the lane: a hint
   // Receives under way that would not notice a lane; increased with the lock held. A signal handler that leaves such a
   // receive by longjmp leaves it counted: the connection stays with the kernel.
   std::atomic<int> undisturbed{0};

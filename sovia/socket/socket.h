@@ -68,14 +68,14 @@ class Socket final : public SocketCounts, public Watched {
   bool closed() const { return descriptors() == 0 && waiters.fd.load() < 0; }
   // Whether no bytes of a lane are left to be received or sent before the kernel's.
   bool has_nothing_left() const { return rx.inherited == nullptr && tx.unacked.empty(); }
-  // The descriptor of a call that was given `fd`.
+  // The descriptor for a call that was given `fd`: the copy for waiting calls, if the program has closed its own.
   int current(int fd) const {
     const int kept = waiters.fd.load(std::memory_order_relaxed);
     return kept < 0 ? fd : kept;
   }
 
   // ------------------------------------------------------------------ routes
-  // Changes whenever ask_kernel()'s answer may have changed: a thread that sleeps on the former one asks again.
+  // Changes whenever ask_kernel()'s answer may have changed: a thread that sleeps on the former answer asks again.
   std::uint32_t routes() const { return routes_.load(std::memory_order_acquire); }
   void routes_changed() {
     routes_.fetch_add(1, std::memory_order_release);
@@ -106,16 +106,17 @@ class Socket final : public SocketCounts, public Watched {
   short answer(short wanted, short kernel_says, int fd = -1);
   // Whether the kernel's answers can be given to the program as they are, now and for some time.
   bool kernel_alone() const { return !may_use_lane() && has_nothing_left(); }
-  // The same for good: there are no messages either, which the library may read before the program receives them.
+  // As kernel_alone(), for good: there are no messages either, which the library may read before the program receives
+  // them.
   bool stays_kernel_alone() const { return kernel_alone() && !modes.carries_messages(); }
-  // The same for this moment only.
+  // As kernel_alone(), for this moment only.
   bool kernel_knows_all();
   // Whether the next bytes are the kernel's, and those after them too: for calls whose control data
   // only the kernel has.
   bool receives_in_kernel();
   // Bytes that receive() would find, for FIONREAD. `kernel_bytes`: what the kernel says.
   int unread(int kernel_bytes);
-  // Bytes sent that the peer has not got, for SIOCOUTQ.
+  // Bytes sent that the peer has not received, for SIOCOUTQ. `kernel_bytes`: what the kernel says.
   int unsent(int kernel_bytes);
   // Whether unread data lies on the lane, before anything the kernel has (SIOCATMARK is then 0).
   bool lane_has_data();
@@ -126,7 +127,7 @@ class Socket final : public SocketCounts, public Watched {
   ssize_t send(int fd, const iovec* pieces, std::size_t count, int flags);
   // setsockopt() of TCP_NODELAY or TCP_CORK. Pushes held-back data out as the kernel would.
   int set_pushing(int fd, int name, const void* value, socklen_t length);
-  // As recvmsg, likewise.
+  // As recvmsg, in the same way.
   ssize_t receive(int fd, const iovec* pieces, std::size_t count, int flags);
   // True: a receive would not wait and find nothing, so the caller need not try. Polls the lanes. False when in doubt.
   bool finds_nothing(int flags);
@@ -137,9 +138,9 @@ class Socket final : public SocketCounts, public Watched {
   bool put_back(const iovec* pieces, std::size_t count);
 
   // ------------------------------------------------------------------ the way down (socket_leave.cc)
-  // Both directions go down to the kernel and stay there until the socket may go up again. Returns
-  // when the peer has gone down too and all that it sent before has come, which then is unread. A peer
-  // that does not do so in time loses the lane, and what it sends again comes after a record (fallback.h).
+  // Both directions go down to the kernel and stay there until the socket may go up again. Returns when the peer has
+  // gone down too, and all data that it sent before has come and is unread here. If the peer does not do so in time the
+  // lane is given up, and the data that the peer sends again comes after a record (fallback.h).
   void leave(int fd, Reason why);
   static constexpr std::uint64_t kLeaveNs = 200'000'000;     // the time that the peer has for leaving the lane
   static constexpr std::uint64_t kRecordNs = 2'000'000'000;  // for await_record() before an exec or a passed-on socket

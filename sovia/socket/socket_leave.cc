@@ -21,7 +21,7 @@
 namespace viaduct::sovia {
 namespace {
 
-// The end of a lane that leave() waits for.
+// The condition that a lane has ended: both directions, or sending alone.
 class LaneOver final : public WaitCondition {
  public:
   LaneOver(Socket& socket, Lane& lane, bool both) : socket_(socket), lane_(lane), both_(both) {}
@@ -55,7 +55,7 @@ class AllArrived final : public WaitCondition {
   Lane& lane_;
 };
 
-// A copy of a descriptor that is about to be closed.
+// Copies a descriptor that is about to be closed, for the library.
 int keeper_of(int fd) {
   const int error = errno;
   const int keeper = own_descriptors::adopt(libc::fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -68,7 +68,8 @@ bool is_over(LaneEndpoint& end) {
   return end.lane.control.over();
 }
 
-// Whether all that was sent has arrived. Completions make no entries in the completion queue: looks often.
+// Waits until all data sent has arrived. False: it has not in time. Completions make no entries in the completion
+// queue, so it looks often.
 bool await_arrival(Socket& socket, Lane& lane, std::uint64_t ns) {
   AllArrived arrived(socket, lane);
   constexpr std::uint64_t kLookNs = 200'000;
@@ -163,7 +164,7 @@ LaneEndpoint* Socket::begin_leaving(int fd, Reason why) {
 }
 
 // A lane that the peer does not leave in time is given up. Its unacknowledged bytes go through the kernel, as soon as
-// that has room.
+// there is room.
 void Socket::end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline) {
   LaneOver over(*this, end.lane, true);
   wait_for(over, nullptr, 0, deadline, nullptr, true, Signals::kWait);

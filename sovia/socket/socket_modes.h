@@ -30,10 +30,10 @@ class SocketModes {
   // A time limit was set; `not_at_all`: calls are not to wait.
   void set_waits_not(bool receiving, bool not_at_all);
   void want_control(unsigned bit, bool on);
-  // Each send is a message (message_socket.h), from the beginning of the connection.
+  // Each send of the connection is a message (message_socket.h).
   void carry_messages(bool on = true) { carries_messages_.store(on, std::memory_order_relaxed); }
   bool carries_messages() const { return carries_messages_.load(std::memory_order_relaxed); }
-  // The messages on the stream; nullptr as long as nothing has asked for them.
+  // The message layer of the stream; nullptr until one has been set.
   MessageLayer* message_layer() const { return message_layer_.load(std::memory_order_acquire); }
   // Sets the layer unless the socket has one. Returns the socket's layer.
   MessageLayer* keep_message_layer(std::unique_ptr<MessageLayer> layer);
@@ -49,7 +49,7 @@ class SocketModes {
   // Other processes have the socket too, and may change its modes.
   void trust_nothing() { shared_.store(true); }
 
-  // Small sends go at once, are combined, or wait in a packet that is partly filled.
+  // The handling of small sends: they go at once, are combined, or wait in a partly filled packet.
   enum Combining : int { kNotKnown = -1, kAtOnce, kSmall, kCorked };
   int combining(int fd) {
     const int known = combines_.load(std::memory_order_relaxed);

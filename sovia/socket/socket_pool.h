@@ -14,7 +14,7 @@ class SocketPool {
   static Socket* make(bool read_known);
   // Counts one more reference; false if there was none any more.
   static bool retain(Socket* socket);
-  // The last reference has gone.
+  // Takes back the memory of a socket whose last reference has gone.
   static void give_back(Socket* socket);
   static void add_descriptor(Socket& socket);
   static void remove_descriptor(Socket& socket);

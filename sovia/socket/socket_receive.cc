@@ -121,7 +121,7 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
   return Attempt::kDone;
 }
 
-// Takes what is unread on the lane. rx and the lane locked.
+// Takes unread bytes from the lane. rx and the lane locked.
 Attempt take_from_lane(Socket& socket, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                        ssize_t& bytes) {
   Lane& lane = socket.link.end->lane;
@@ -141,7 +141,7 @@ Attempt take_from_lane(Socket& socket, const iovec* pieces, std::size_t count, s
   return Attempt::kDone;
 }
 
-// The lane's part of a receive. kKernel: the kernel's part follows. rx locked.
+// Receives from the lane, if the route says so. kKernel: the caller has to receive from the kernel. rx locked.
 Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                           ssize_t& bytes, bool& came_down, bool& cut) {
   Lane& lane = socket.link.end->lane;
@@ -155,7 +155,7 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
       came_down = true;
       background::look_at(*socket.link.end);
     } else if (!lane.control.is_cut()) {
-      if (lane.tx.holds()) lane.tx.flush();  // the program wants an answer
+      if (lane.tx.holds()) lane.tx.flush();  // the program waits for the answer to it
       if (total(pieces, count) == skip) return Attempt::kDone;
       socket.rx.empty.store(!lane.control.broken(), std::memory_order_relaxed);
       if (lane.control.broken()) background::look_at(*socket.link.end);
@@ -167,7 +167,7 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
   return Attempt::kKernel;
 }
 
-// Receives, after the lanes were polled where that is worth it.
+// Receives, after a poll of the lanes if that is worth it.
 Attempt poll_and_receive(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                          std::size_t wanted, ssize_t& bytes) {
   flags &= ~MSG_WAITALL;

@@ -11,7 +11,7 @@ namespace viaduct::sovia {
 class Socket;
 class SocketRef;
 
-// The beginning of a socket's memory, also while it is free.
+// The counts at the beginning of a socket's memory, which stay valid while that is free.
 class SocketCounts {
  public:
   int descriptors() const { return descriptors_.load(); }  // of this process

@@ -29,9 +29,9 @@ namespace {
 
 constexpr std::uint64_t kCorkNs = 200'000'000;  // as long as TCP holds back what TCP_CORK or MSG_MORE ask for
 
-// A send from the program's own memory.
+// The state of a send from the program's own memory.
 struct Direct {
-  std::uint32_t memory = 0;  // its region
+  std::uint32_t memory = 0;  // handle of its registered region
   bool sent = false;
   std::uint64_t ticket = 0;  // of the last packet
 };
@@ -66,7 +66,7 @@ bool choose_route(Socket& socket, int fd) {
     came_down = true;
   }
   if (socket.tx.route == Phase::kLane && lane.control.peer_closed()) {
-    // Let the kernel return EPIPE or ECONNRESET, as TCP does.
+    // The direction goes down, so that the kernel returns EPIPE or ECONNRESET.
     lane.finish(false);
     socket.sending_changed(RouteEvent::kLaneEnded);
     came_down = true;
@@ -212,7 +212,7 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
       continue;
     }
     if (attempt == Attempt::kPipe && done == 0) {
-      // No lock is held: the handler may do with the socket as it likes.
+      // No lock is held here, as the signal handler may use the socket.
       if ((flags & MSG_NOSIGNAL) == 0) raise(SIGPIPE);
       errno = EPIPE;
     }
@@ -236,8 +236,8 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
   }
 }
 
-// The paper's registered sends: the data goes from the program's memory, so the call returns when all
-// of it has been taken.
+// The paper's registered sends: the data goes from the program's memory, so the call returns only when the lane needs
+// that memory no more.
 ssize_t send_registered(Socket& socket, int fd, const iovec& piece, int flags) {
   ProcessNic* const nic = engine::nic();
   Direct direct;
@@ -269,7 +269,7 @@ ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) 
 }
 
 int Socket::set_pushing(int fd, int name, const void* value, socklen_t length) {
-  const std::scoped_lock guard(tx.lock);  // see push()
+  const std::scoped_lock guard(tx.lock);  // push() needs the options unchanged
   const int result = libc::setsockopt(fd, IPPROTO_TCP, name, value, length);
   int on = 0;
   if (result != 0 || link.end == nullptr || !copy_guarded(&on, value, sizeof on)) return result;

@@ -22,7 +22,7 @@ constinit unsigned g_limit = 0;
 
 namespace {
 
-// The kernel gives no higher numbers unless fs.nr_open was raised; those would not be ours.
+// The kernel gives no higher numbers unless fs.nr_open was raised. Sockets with higher numbers have no lanes.
 constexpr unsigned kMostDescriptors = 1u << 20;
 
 constinit std::atomic<int> g_highest{-1};  // the highest descriptor that ever was a socket of ours
@@ -44,7 +44,7 @@ bool prepared() {
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   errno = saved;
   if (memory == MAP_FAILED) {
-    g_failed.store(true);  // all is the kernel's then
+    g_failed.store(true);  // all calls go to the kernel then
     return false;
   }
   Entry* none = nullptr;
@@ -70,7 +70,7 @@ void note_highest(int fd) {
   }
 }
 
-// Gives back the reference that an entry held.
+// Ends an entry. Returns the reference that it held.
 SocketRef taken(std::uintptr_t entry) {
   if (!is_socket(entry)) return {};
   SocketPool::remove_descriptor(*socket_of(entry));

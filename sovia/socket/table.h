@@ -19,16 +19,14 @@ namespace viaduct::sovia::table {
 // How a descriptor came to be, which decides whether its socket may have a lane.
 enum class Origin {
   kMade,       // by socket() or accept() of this program
-  kInherited,  // it was there when the library first saw it
+  kInherited,  // open before the library first saw the descriptor
   kReceived,   // by SCM_RIGHTS
 };
 
-// The socket of a descriptor; empty if it is none of ours (which includes bad ones): the kernel's
-// business alone.
+// The socket of a descriptor; empty for bad descriptors and those that are none of ours, which the kernel alone serves.
 SocketRef find(int fd);
 
-// A descriptor that socket(), accept() and the like have just returned. kMade: it is TCP, and the
-// kernel need not be asked.
+// socket(), accept() or the like has just returned `fd`. kMade: it is known to be TCP, so the kernel need not be asked.
 void opened(int fd, Origin origin = Origin::kMade);
 
 // The descriptors of one socket that another program or process has passed on with unread bytes. It is one of ours
@@ -39,7 +37,7 @@ SocketRef left_unread(const int* fds, std::size_t count);
 // descriptor that exist already do not. Empty if it is no TCP socket, or there is no memory.
 SocketRef adopt(int fd);
 
-// A descriptor that has just been made and is none of ours.
+// `fd` has just been made, and is none of ours.
 void opened_foreign(int fd);
 
 // `copy` has just been made a copy of `fd` by dup and its kin, after closing() of `copy`.

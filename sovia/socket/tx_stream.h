@@ -15,8 +15,8 @@ struct TxStream {
   Lock lock;  // guards all below
   Route<Direction::kSending> route;
   bool lane_forbidden = false;
-  bool shut = false;        // by the program
-  bool shut_later = false;  // in the kernel, when all that was sent before has arrived
+  bool shut = false;        // the program has shut the direction down
+  bool shut_later = false;  // shut the kernel's direction when all data sent before has arrived
   UnackedCopy unacked;
 };
 

@@ -28,7 +28,7 @@ class UnackedCopy {
   // was killed would answer it with a reset.
   std::uint64_t held_until = 0;
 
-  // Sockets of the process that have one.
+  // The number of the process's sockets that have such a copy.
   static unsigned count() { return g_count.load(); }
   static void forget_count() { g_count.store(0); }
 

@@ -53,7 +53,7 @@ class Count {
   std::atomic<int>* const count_;
 };
 
-// The last call that waited at a closed socket has ended.
+// A call that waited has ended. The last one at a closed socket releases the socket.
 void waited(Socket& socket) {
   if (socket.waiters.calls.fetch_sub(1) != 1 || socket.waiters.fd.load() < 0) return;
   int kept;
@@ -137,7 +137,7 @@ bool WaitingCall::await(int fd, short events, int option, RedirectedReceive* dir
   fd = socket_.current(fd);
   const std::uint64_t until = deadline(fd, option);
   SocketCondition condition(socket_, events, direct, looked_at.value_or(socket_.routes()));
-  // A direction that is on its lane has nothing to hear from the kernel.
+  // `kernel_fd` has no events if the direction is on its lane.
   pollfd kernel_fd{fd, socket_.ask_kernel(events), 0};
   // A wait for the kernel would end at once, again and again, as its stream has ended: the call waits for a moment
   // only.

@@ -24,9 +24,9 @@ class WaitingCall {
   // Waits until an attempt is worth while; `events`: POLLIN or POLLOUT, `option`: SO_RCVTIMEO or SO_SNDTIMEO. False
   // with errno if the call is to end. On return `direct` has been ended.
   bool await(int fd, short events, int option, RedirectedReceive* direct = nullptr);
-  // A short sleep. False if the call is to end.
+  // Sleeps for a moment. False if the call is to end.
   bool await_moment(int fd);
-  // The time at which the call is to end: the one that was set, or the socket's, looked up once.
+  // The time at which the call is to end: the one that was set, or the socket's time limit, which is looked up once.
   void set_deadline(std::uint64_t deadline) {
     deadline_ = deadline;
     has_deadline_ = deadline != kNever;
