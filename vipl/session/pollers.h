@@ -51,14 +51,14 @@ class Pollers {
   void enter(Poller& poller);
   void leave(Poller& poller);
 
-  // Wakes those whose word was taken, but for the caller, which looks by itself.
+  // Wakes the threads whose word was taken, but not the caller, which looks by itself.
   void wake(const Poller* self = nullptr);
-  // Wakes one of them, if there is one.
+  // Wakes one thread, if there is one.
   void wake_one();
 
   // Event descriptors that no thread has at the moment: up to `most` of them; how many there are.
   static int spares(int* fds, int most);
-  // In a forked child: they are the parent's.
+  // To be called in a forked child: the spare descriptors are the parent's.
   static void forget_spares();
 
   // To be called by a thread that was woken.
