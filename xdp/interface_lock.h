@@ -26,7 +26,7 @@ class InterfaceLock {
   InterfaceLock& operator=(const InterfaceLock&) = delete;
 
   int descriptor() const { return fd_.get(); }
-  // Of the interface with that index in this thread's network namespace.
+  // The lock's path for the interface with that index in this thread's network namespace.
   static std::string path_of(int ifindex);
 
  private:

@@ -35,7 +35,7 @@ inline constexpr std::uint32_t kConnectHostAt = 54;
 
 class GrantFilter {
  public:
-  // Frames of one grant, or of all.
+  // Counts of the frames of one grant, or of all grants.
   struct Counts {
     std::uint64_t passed = 0;
     std::uint64_t forged_source = 0;
@@ -79,7 +79,7 @@ class GrantFilter {
   void later(std::function<void()> work);
 
   Counts counts(const Entry& entry) const;
-  // Of all grants that there have been.
+  // Counts of all grants that there have been.
   Counts counts() const;
 
  private:
@@ -92,7 +92,7 @@ class GrantFilter {
   std::uint16_t ether_type_;
   grant_filter_bpf* program_ = nullptr;
   bool kept_ = false;
-  std::optional<Entry> relay_child_;  // of the one before
+  std::optional<Entry> relay_child_;  // of the filter that this one replaced
   bool classic_ = false;  // attached by clsact: there is no TCX
   std::string why_classic_;
   std::vector<bool> used_;
