@@ -63,7 +63,7 @@ std::optional<std::uint64_t> limit_of(std::uint32_t process, const std::string& 
   return std::nullopt;
 }
 
-// Nothing: they are not to be read.
+// No value: they can't be read.
 std::optional<std::uint64_t> capabilities_of(std::uint32_t process) {
   constexpr std::string_view kName = "CapEff:";
   std::ifstream file("/proc/" + std::to_string(process) + "/status");
@@ -93,7 +93,7 @@ void ask_driver(const std::string& name, InterfaceFacts& out) {
   if (ioctl(fd.get(), SIOCETHTOOL, &request) == 0) out.large_receive = (flags.data & ETH_FLAG_LRO) != 0;
 }
 
-// VLANs, bridges and bonds have the address of an interface that they are made of.
+// Whether the interface is a VLAN, bridge or bond, which has the address of an interface that it is made of.
 bool is_stacked(const std::filesystem::path& interface) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(interface, error)) {
