@@ -16,7 +16,7 @@ void look_again();
 // The descriptor that look_again() writes to; -1: none.
 int agent_wake();
 
-// In a forked child: the thread is not there.
+// To be called in a forked child: the thread is not there.
 void forget();
 
 }  // namespace viaduct::vipl::agent_monitor

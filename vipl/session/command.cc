@@ -36,7 +36,7 @@ class ControlLock {
   std::atomic<std::uint32_t>* word_;
 };
 
-// At the end of a thread that was cancelled in run(): takes its command back, so that no request is given to it.
+// Takes back the command of a thread that was cancelled in run(), so that no request is given to it.
 void abandon_command(std::uint32_t key, std::uint32_t control_session, std::uint32_t slot) {
   const SessionGuard inside(Handle(Kind::kNic, key, 0).pointer(), Kind::kNic);
   if (!inside) return;

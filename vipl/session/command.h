@@ -33,7 +33,7 @@ class Command {
   // Makes the command fail in any control session (Session::control_epoch) but this one.
   void only_for(std::uint32_t control_session) { one_session_only_ = true, wanted_session_ = control_session; }
 
-  // After run(): the driver is gone and has not answered.
+  // To be asked after run(): whether the driver is gone and has not answered.
   bool lost() const { return lost_; }
 
  private:

@@ -29,23 +29,23 @@ struct Poller {
   Pollers* in;  // the list; null: in none
   Poller *previous, *next;
   const std::atomic<std::uint32_t>* word;
-  std::uint32_t before;  // the word when the bit was set
+  std::uint32_t before;  // value of the word when the bit was set
   bool woken;            // something is in `wake_event`; under the list's lock
   std::atomic<int> wake_event;  // event descriptor while it sleeps; -1: none
-  // For calls with many descriptors, kept for the next one.
+  // Memory for calls with many descriptors, kept for the next call.
   pollfd* room;
   std::size_t room_bytes;
 
   // False when there are no descriptors left.
   bool prepare();
   bool was_taken() const;
-  // In a forked child: the list and the descriptor are the parent's.
+  // To be called in a forked child: the list and the descriptor are the parent's.
   void forget();
 };
 
 class Pollers {
  public:
-  // For a list that no thread is in.
+  // Makes the list empty; to be called when no thread is in it.
   void clear() { lock_.store(0), first_ = nullptr; }
 
   void enter(Poller& poller);

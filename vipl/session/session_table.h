@@ -26,7 +26,7 @@ bool make_memory(Session& session);
 // Notes for a child that is being forked what has been posted on this process's VIs.
 void note_posted(Session& session);
 
-// In a forked child: closes and unmaps what is the parent's, and keeps what attaching needs.
+// To be called in a forked child: closes and unmaps what is the parent's, and keeps what attaching needs.
 void set_forked(Session& session);
 
 // Frees a session; no thread may be inside.

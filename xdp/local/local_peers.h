@@ -72,7 +72,7 @@ class LocalPeers {
     return false;
   }
 
-  // From now on senders must wake this end. False, and they need not, if a frame has come.
+  // Asks senders to wake this end from now on. False if a frame has come: then they need not.
   bool prepare_to_sleep();
 
   struct Counters {

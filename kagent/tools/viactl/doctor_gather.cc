@@ -144,7 +144,7 @@ Facts gather(const AgentClient& agent) {
   }
   if (facts.agent) {
     facts.agent_capabilities = capabilities_of(facts.agent->process);
-    // With CAP_IPC_LOCK there is no limit.
+    // A process with CAP_IPC_LOCK has no limit.
     if (facts.agent_capabilities && (*facts.agent_capabilities >> CAP_IPC_LOCK & 1) == 0) {
       facts.agent_locked_memory = limit_of(facts.agent->process, "Max locked memory");
     }

@@ -80,7 +80,7 @@ std::vector<std::byte> filled_up(Bytes captured, std::size_t length) {
 Reading read_frame(Bytes captured, std::size_t length) {
   Reading out;
   out.is_whole = captured.size() >= length;
-  // Of what was not captured only the length is known.
+  // Only the length is known of bytes that were not captured.
   std::vector<std::byte> filled;
   Bytes frame = captured;
   if (!out.is_whole && captured.size() >= kBefore) {
