@@ -230,9 +230,8 @@ inline bool decode(std::span<const std::byte> payload, MacAddress& out) {
   return true;
 }
 
-// kDisconnect, in `immediate`: 0, or why the sender of the frame ends the connection: what it could
-// not do with the message that has a frame with header.psn; of a packed frame, with its message
-// number header.offset, counted from 0.
+// In `immediate` of kDisconnect: 0, or why the sender of the frame ends the connection, because of the message that
+// has a frame with header.psn. In a packed frame it is the message with number header.offset, counted from 0.
 enum class Refusal : std::uint32_t {
   kNone = 0,
   kNoDescriptor = 1,   // no receive was posted

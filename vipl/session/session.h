@@ -53,8 +53,8 @@ struct Session {
   layout::View view;              // what the stack's driver serves
   layout::View control_session;              // what the agent serves; hosted: the same
   Driver* driver;                 // granted: of this process's own stack; else null
-  std::uint32_t member;           // of the family that shares `view`: this process
-  std::uint32_t control_member;      // the same of `control_session`
+  std::uint32_t member;           // this process's number in the family that shares `view`
+  std::uint32_t control_member;      // its number in the family that shares `control_session`
   layout::Capacity capacity;
   std::uint32_t max_descriptors;  // on one work queue
   std::uint32_t number;           // NIC number

@@ -1,13 +1,13 @@
 // The egress filter of an interface that has granted ports.
 //
 // A frame that carries the mark of a granted socket leaves only with the address of that port's
-// child as source and with our EtherType, not too long, and not if it does what is the agent's:
-// answers to names, sends a requester elsewhere, goes to a group address. A connection request names
+// child as source and with our EtherType, and if it is not too long. It must not do what only the agent may do:
+// answer for names, send a requester elsewhere, go to a group address. A connection request must name
 // this host. A frame for another child of this interface is delivered to it. Dropped frames are
 // counted. Frames without such a mark pass untouched.
 //
-// The program stays when this process dies, because the granted programs and their sockets do: the
-// next one puts its own in its place and goes on with the same tables (grant_remains.h).
+// The filter program stays when this process dies, because the granted programs and their sockets stay: the next
+// agent puts its own filter program in its place and goes on with the same tables (grant_remains.h).
 #ifndef VIADUCT_XDP_GRANT_GRANT_FILTER_H
 #define VIADUCT_XDP_GRANT_GRANT_FILTER_H
 

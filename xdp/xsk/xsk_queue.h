@@ -41,8 +41,8 @@ class XskQueue {
     std::uint32_t assembled = 0;  // parts > 1: buffers for frames that came in several chunks
     std::uint32_t filled_at_most = 0;  // parts = 1: what `filled` grows to when bursts need much of it
 
-    // Frames of a link with this MTU take several chunks. Each of the `kept` may be one of these, and
-    // those of a burst.
+    // Makes room for frames of a link with this MTU, which take several chunks: for `kept` frames that the borrower
+    // keeps, and for a burst.
     void take_several_chunks(std::uint32_t count, std::uint32_t mtu, std::uint32_t kept) {
       constexpr std::uint32_t kBurst = 64;
       parts = count, frame = mtu + kEthernetAndTag, assembled = kept + kBurst;
