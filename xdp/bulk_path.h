@@ -1,7 +1,8 @@
 // The path of long messages' frames through a port: trains (xdp/train/train_socket.h), or rings in memory
 // (xdp/local/local_peers.h). It is part of its port: the same thread, the same buffers, the same flush().
 //
-// Each port has one. A port without trains and rings has a NoBulkPath, where all goes the way of other frames.
+// Each port has a bulk path. A port without trains and rings has a NoBulkPath, where all frames go the way of other
+// frames.
 #ifndef VIADUCT_XDP_BULK_PATH_H
 #define VIADUCT_XDP_BULK_PATH_H
 
@@ -17,12 +18,12 @@ class BulkPath {
  public:
   virtual ~BulkPath() = default;
 
-  // As Port::submit(), for frames of payload_limit() bytes and those that must not overtake such: they may go
-  // by another path, in this order.
+  // As Port::submit(), for frames of payload_limit() bytes and frames that must not overtake these: they may go by
+  // another path, in this order.
   virtual void submit_bulk(std::span<const Frame> frames) = 0;
 
-  // As Port::mtu(), of a frame of a long message to this address: more if it needs not leave the host (such a
-  // frame is had by reserve_for()), less where a path for such frames adds headers of its own.
+  // As Port::mtu(), for frames of long messages to this address. It is more if they need not leave the host (such a
+  // frame is had by reserve_for()), and less where a path for them adds headers of its own.
   virtual std::uint32_t payload_limit(const MacAddress& to) const = 0;
 
   // Takes one empty buffer for a frame of at most `bytes` (Ethernet header included) to this address, for
@@ -30,14 +31,14 @@ class BulkPath {
   // Until the frame is submitted or cancelled no other may be reserved for that address.
   virtual bool reserve_for(const MacAddress& to, std::uint32_t bytes, Frame& frame) = 0;
 
-  // Where trains reach this port; none if there are no trains.
+  // The address at which trains reach this port; none if there are no trains.
   virtual TrainAddress train_address() const = 0;
-  // The peer says that trains reach it there: they may come from there from now on, and be sent there
-  // with submit_bulk(). `attempt`: which of its addresses to try. False: there is no way.
+  // The peer says that trains reach it at this address: they may come from there from now on, and be sent there with
+  // submit_bulk(). `attempt`: which of its addresses to try. False: there is no way.
   virtual bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned attempt) = 0;
   // No connection to the peer is left.
   virtual void leave_train(const MacAddress& peer) = 0;
-  // How a received frame came, before it is released.
+  // Whether a received frame came by train; to be asked before the frame is released.
   virtual bool came_by_train(const Frame& frame) const = 0;
 };
 

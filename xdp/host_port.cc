@@ -145,7 +145,7 @@ HostPort::Way HostPort::way_of(const Frame& frame) const {
 
 void HostPort::send_to_child(const Frame& frame) {
   Frame copy;
-  if (relay_->reserve({&copy, 1}) == 0) return;  // counted there
+  if (relay_->reserve({&copy, 1}) == 0) return;  // the relay counts it
   if (frame.length > copy.length) {
     relay_->cancel({&copy, 1});
     return;
@@ -177,7 +177,7 @@ void HostPort::HostBulkPath::submit_bulk(std::span<const Frame> frames) {
     if (trains_ == nullptr || port_.way_of(frame) != Way::kUplink) {
       port_.submit({&frame, 1});
     } else if (!trains_->add(frame)) {
-      // Frames submitted before must arrive before.
+      // Frames that were submitted before must arrive before.
       port_.uplink_->flush();
       flush_train();
       trains_->add(frame);
@@ -194,7 +194,7 @@ void HostPort::HostBulkPath::flush_train() {
 
 bool HostPort::HostBulkPath::is_due() {
   if (trains_ == nullptr) return false;
-  // A round is much longer than a look, and trains that wait keep descriptor() readable.
+  // A round takes much longer than a look would, and trains that wait keep descriptor() readable.
   if (++rounds_ % (trains_->knows_any() ? kRoundsWithoutLook : kRoundsAmongStrangers) == 0) trains_->expect();
   return trains_->is_due();
 }
@@ -208,7 +208,7 @@ std::size_t HostPort::receive_from_relay(std::span<Frame> frames) {
   return got;
 }
 
-// Frames that have come otherwise since a train was taken were sent earlier, or they would not be here.
+// Frames that have come by express by now were sent before the train, so they go first.
 std::size_t HostPort::receive(std::span<Frame> frames) {
   const std::size_t n = receive_express(frames);
   if (!bulk_path_.is_due() || n == frames.size() || !bulk_path_.look()) return n;
@@ -247,7 +247,7 @@ void HostPort::release(std::span<const Frame> frames) {
       }
     }
   };
-  // Without a relay the second mark's bit is the uplink's.
+  // Without a relay the bit of kRelay is part of the uplink's ids.
   const std::uint32_t marks = relay_ != nullptr ? kOwn | kRelay : kOwn;
   const auto mark_of = [this, marks](const Frame& frame) {
     return bulk_path_.came_by_train(frame) ? kTrain : frame.id & marks;
@@ -258,7 +258,7 @@ void HostPort::release(std::span<const Frame> frames) {
 int HostPort::descriptor() const {
   const int uplink = uplink_->descriptor();
   if (epoll_ < 0) return uplink;
-  // The uplink's may have been exchanged, perhaps for another with the same number: the kernel knows.
+  // The uplink's descriptor may have been replaced, perhaps by another one with the same number: the kernel knows.
   if (entered_ != uplink && entered_ >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, entered_, nullptr);
   enter(epoll_, uplink);
   entered_ = uplink;

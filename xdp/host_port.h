@@ -38,13 +38,13 @@ class HostPort final : public Port {
   // std::system_error when the system gives no event descriptor.
   static std::unique_ptr<Port> no_uplink(const MacAddress& address, std::uint32_t mtu);
 
-  // Once. Throws PortError, and all is as before.
+  // Opens the relay, at most once. Throws PortError, and then all is as before.
   void open_relay(std::unique_ptr<Port> relay);
   bool has_relay() const { return relay_ != nullptr; }
   // How granted programs reach this port; while has_relay().
   MacAddress relay() const { return relay_->address(); }
 
-  // With trains of these frame types, on the uplink; once. Throws PortError, and all is as before.
+  // Opens trains of these frame types on the uplink, at most once. Throws PortError, and then all is as before.
   void open_trains(OpenedTrainSocket&& socket, std::uint32_t types);
   // Null: none.
   const TrainSocket* trains() const { return bulk_path_.trains(); }
@@ -76,7 +76,7 @@ class HostPort final : public Port {
   BulkPath& bulk_path() override { return bulk_path_; }
 
  private:
-  // By train what goes to the uplink, once there are trains.
+  // Sends frames to the uplink by train, once there are trains.
   class HostBulkPath final : public BulkPath {
    public:
     explicit HostBulkPath(HostPort& port) : port_(port) {}
@@ -104,9 +104,9 @@ class HostPort final : public Port {
     void flush() {
       if (trains_ != nullptr && !trains_->waiting().empty()) flush_train();
     }
-    // To be called in each round: whether a train may have come.
+    // To be called in each round: whether it is time to look for a train.
     bool is_due();
-    // Then whether there is one to receive.
+    // To be called then: whether there is a train to receive.
     bool look() { return trains_->look(); }
     std::size_t receive(std::span<Frame> frames) { return trains_->receive(frames); }
     void release(const Frame& frame) { trains_->release(frame); }
@@ -133,8 +133,8 @@ class HostPort final : public Port {
   OwnFrames own_frames_;
   ChildSet children_;
   bool relay_first_ = false;   // whose turn it is in receive()
-  int epoll_ = -1;             // over the uplink's descriptor and the others
-  mutable int entered_ = -1;   // the uplink's in it
+  int epoll_ = -1;             // over the uplink's descriptor and those of relay and trains
+  mutable int entered_ = -1;   // the uplink's descriptor that is in it
 };
 
 }  // namespace viaduct

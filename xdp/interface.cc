@@ -28,7 +28,7 @@ ifreq request_for(const std::string& name) {
   return request;
 }
 
-// As sysfs has them; 1 if it does not know the interface.
+// The queues that sysfs lists; 1 if it does not know the interface.
 std::uint32_t listed_queues(const std::string& name) {
   std::uint32_t n = 0;
   std::error_code error;
@@ -50,8 +50,8 @@ std::uint32_t receive_queues(int fd, const std::string& name) {
   return queues == 0 ? 1 : queues;
 }
 
-// The kernel names the bus of every device. (sysfs would tell too, but it may be another name
-// space's.)
+// Whether there is hardware: the kernel names the bus of every device. (sysfs would tell too, but it may be that of
+// another name space.)
 bool has_hardware(int fd, const std::string& name) {
   ethtool_drvinfo driver{};
   driver.cmd = ETHTOOL_GDRVINFO;
@@ -107,7 +107,7 @@ bool is_unchanged(const Interface& interface) {
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const bool known = fd >= 0 && ioctl(fd, SIOCGIFHWADDR, &request) == 0;
   if (fd >= 0) close(fd);
-  // It may have been renamed in between: the next look tells.
+  // The interface may have been renamed in between: the next look tells.
   return !known || std::memcmp(interface.address.data(), request.ifr_hwaddr.sa_data,
                                interface.address.size()) == 0;
 }

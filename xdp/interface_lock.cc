@@ -32,7 +32,7 @@ Descriptor open_file(const std::string& path) {
 
 bool lock(const Descriptor& file) { return flock(file.get(), LOCK_EX | LOCK_NB) == 0; }
 
-// The holder before may have removed it since it was opened.
+// Whether the file that was opened is still at its path: the holder before may have removed it.
 bool is_there(const Descriptor& file, const std::string& path) {
   struct stat ours{}, there{};
   return fstat(file.get(), &ours) == 0 && lstat(path.c_str(), &there) == 0 &&
@@ -65,7 +65,7 @@ std::string InterfaceLock::path_of(int ifindex) {
 InterfaceLock::InterfaceLock(int ifindex, const char* interface, unsigned wait_ms)
     : path_(path_of(ifindex)) {
   if (path_.empty()) fail_with_errno(interface, "/proc/thread-self/ns/net");
-  // In a folder that others write to there could be a file of theirs, locked.
+  // In a folder that others write to a user could have a file at this path, and lock it.
   const std::string unfit = make_root_folder(kFolder, 0700);
   if (!unfit.empty()) fail(interface, unfit);
   for (unsigned left = wait_ms * 1000 / kPauseUs;;) {

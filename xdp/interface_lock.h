@@ -2,7 +2,7 @@
 //
 // The lock is flock() on a file in a folder of root's, named by network namespace and interface: an index is
 // private to its namespace, the folder is not. The kernel takes the lock back when the last process that holds
-// the descriptor is gone, so a file that is left over is none. Users can neither make such a file nor open one:
+// the descriptor is gone, so a file that is left over is no lock. Users can neither make such a file nor open one:
 // a process that can open a file can lock it. That is also why it does not lie in /run/viaduct, which containers mount.
 #ifndef VIADUCT_XDP_INTERFACE_LOCK_H
 #define VIADUCT_XDP_INTERFACE_LOCK_H
@@ -26,7 +26,7 @@ class InterfaceLock {
   InterfaceLock& operator=(const InterfaceLock&) = delete;
 
   int descriptor() const { return fd_.get(); }
-  // Of the interface with that index in this thread's network namespace.
+  // The lock's path for the interface with that index in this thread's network namespace.
   static std::string path_of(int ifindex);
 
  private:

@@ -17,8 +17,8 @@
 namespace viaduct {
 namespace {
 
-// Native mode is for drivers. Without one it gains nothing, and what the program passes on to
-// granted ports and the kernel is slower (on veth by a fifth).
+// Native mode pays with the driver of real hardware. On an interface without hardware it gains nothing, and what the
+// program passes on to granted ports and the kernel is slower (on veth by a fifth).
 std::vector<PortKind> ways_for(PortKind wanted, bool hardware) {
   if (wanted == PortKind::kPcap) return {};
   if (wanted != PortKind::kAuto) return {wanted};

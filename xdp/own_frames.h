@@ -37,7 +37,7 @@ class OwnFrames {
     queue_.push_back({data, frame.length, buffer | kMark});
   }
 
-  // The oldest ones. Half of the room at most, so that neither these nor other frames starve.
+  // Hands out the oldest frames, half of the room at most, so that neither these nor other frames starve.
   std::size_t receive(std::span<Frame> frames) {
     if (head_ == queue_.size()) return 0;
     const std::size_t got =
@@ -47,7 +47,7 @@ class OwnFrames {
     if (head_ == queue_.size()) queue_.clear(), head_ = 0;
     return got;
   }
-  // Gives one of receive() back.
+  // Takes back a frame that receive() has handed out.
   void release(const Frame& frame) { free_.push_back(frame.id & ~kMark); }
 
   std::uint64_t dropped() const { return dropped_; }

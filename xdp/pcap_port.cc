@@ -37,7 +37,7 @@ PcapPort::PcapPort(const PortOptions& options, const Interface& interface,
   pcap_set_timeout(pcap_, 1);
   std::string failed;
   if (pcap_activate(pcap_) < 0) failed = pcap_geterr(pcap_);
-  // Frames to us and broadcasts, not the ones that we send ourselves.
+  // Captures frames to us and broadcasts, not the frames that we send ourselves.
   char filter[128];
   const MacAddress& a = interface.address;
   std::snprintf(filter, sizeof filter,

@@ -68,7 +68,7 @@ enum class Kind : std::uint16_t {
 
 // The poll wake is one end of a pair of sockets (SOCK_SEQPACKET); a message on it, whatever it says,
 // means that a word had kPoller set. A pair of sockets because that is what a program can't make
-// block at the agent's end: it has neither its flags nor a lock that the agent would wait for.
+// block at the agent's end: the program has neither its flags nor a lock that the agent would wait for.
 inline constexpr unsigned kHostedDescriptors = 3;
 inline constexpr unsigned kGrantedDescriptors = 6;  // and one or two with trains
 inline constexpr unsigned kMostDescriptors = kGrantedDescriptors + 2;
@@ -90,13 +90,13 @@ struct MessageHead {
   std::uint32_t result = 0;   // answers: VIP_RETURN
 };
 
-// Known to the processes of a family only.
+// A secret that only the processes of a family know.
 struct FamilySecret {
   std::uint8_t bytes[16];
 };
 
-// Of the program that asks (program_proof.h); zero: it gives none. A request may end before it, as those of before
-// it was there do.
+// A proof of the program that asks (program_proof.h); zero: it gives none. A request may end before it, as those of
+// earlier libraries do.
 struct Proof {
   std::uint64_t words[2];
   bool is_given() const { return (words[0] | words[1]) != 0; }
@@ -104,7 +104,7 @@ struct Proof {
 
 struct Hello {
   MessageHead head;
-  char device[64];            // as given to VipOpenNic, NUL-terminated
+  char device[64];            // the name given to VipOpenNic, NUL-terminated
   std::uint32_t layout_version = layout::kLayoutVersion;
   std::uint32_t placement = 0;  // Placement
   Proof proof{};
@@ -117,7 +117,7 @@ struct Adopt {
   MessageHead head;
   char device[64];            // NUL-terminated
   std::uint32_t layout_version = layout::kLayoutVersion;
-  std::uint8_t port[layout::kHostBytes];  // its address
+  std::uint8_t port[layout::kHostBytes];  // the port's address
   std::uint16_t reserved = 0;
   std::int32_t granted_segment, umem;    // numbers of the program's descriptors
   FamilySecret family;        // stays what it was
@@ -129,7 +129,7 @@ struct Attach {
   MessageHead head;
   std::uint32_t layout_version = layout::kLayoutVersion;
   FamilySecret family;
-  std::uint32_t parent;       // program_id of the process that it was forked from ...
+  std::uint32_t parent;       // program_id of the process that this one was forked from ...
   std::uint32_t forks;        // ... when layout::Header::forks had become this
   std::uint32_t padding = 0;
   Proof proof{};
@@ -195,16 +195,16 @@ struct HelloAnswer {
   std::uint8_t host[layout::kHostBytes];  // LocalNicAddress in both placements
   std::uint8_t control_session[layout::kHostBytes];  // by which a granted port reaches this host itself
   FamilySecret family;
-  std::uint32_t member;       // of the segment's family
-  std::uint32_t program_id;   // what others may name it by (Attach::parent)
+  std::uint32_t member;       // number in the segment's family
+  std::uint32_t program_id;   // the number by which other processes refer to it (Attach::parent)
 
   // kGranted only, else 0.
   GrantedLayout port;
-  TrainAddress trains;        // where the port is reached by them; port 0: no trains
+  TrainAddress trains;        // where trains reach the port; port 0: no trains
   std::uint32_t keepalive_ms, peer_timeout_ms, stopped_peer_ms;
   std::uint32_t granted_vis, granted_cqs, granted_slots, granted_regions, granted_ptags,
       granted_peers, granted_requests, granted_goodbyes, granted_held;
-  std::uint32_t checksum;     // 1: ask for one on data
+  std::uint32_t checksum;     // 1: ask for a checksum on data
   std::uint64_t granted_segment_bytes;
 };
 static_assert(sizeof(HelloAnswer) <= kMaxMessageBytes);

@@ -119,7 +119,7 @@ VIADUCT_WORDS std::uint32_t by_words(const void* data, std::size_t bytes) {
   return tail(a, p, bytes);
 }
 
-// Folding: 128 bits are moved `bits` further by multiplying their halves by these.
+// A fold moves 128 bits `bits` further by multiplying their halves by these numbers.
 struct Fold {
   std::uint64_t low, high;
 };
@@ -168,7 +168,7 @@ VIADUCT_VECTORS std::uint32_t by_vectors(const void* data, std::size_t bytes) {
   for (; bytes >= kVector; bytes -= kVector, p += kVector) {
     d = folded(d, by_one, _mm512_loadu_si512(p));
   }
-  // The first three lanes onto the last one.
+  // Folds the first three lanes onto the last one.
   const __m512i ahead = folded(d, lanes(kBy384, kBy256, kBy128, Fold{}), _mm512_setzero_si512());
   __m128i last =
       _mm_xor_si128(_mm512_extracti64x2_epi64(d, 3), _mm512_extracti64x2_epi64(ahead, 0));

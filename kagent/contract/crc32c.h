@@ -14,7 +14,7 @@ bool crc32c_is_fast();
 // The checksum of `bytes` bytes.
 std::uint32_t crc32c(const void* data, std::size_t bytes);
 
-// The same without those instructions, for comparison.
+// The checksum without those instructions, for comparison.
 std::uint32_t crc32c_by_table(const void* data, std::size_t bytes);
 
 }  // namespace viaduct

@@ -1,8 +1,8 @@
-// The agent of a program that was told of none.
+// Which agent a program uses that was told of none.
 //
-// It is the one at kDefaultSocket. A path reaches into other network namespaces, so if that agent serves another
-// one, and root's agent answers at kAbstractSocket, which only the program's own namespace has, it is that one.
-// Any process can take an abstract name: there an agent must be root's.
+// It is the agent at kDefaultSocket. But a path reaches into other network namespaces. So if that agent serves
+// another namespace, and root's agent answers at kAbstractSocket, which only the program's own namespace has, it is
+// that one. Any process can take an abstract name, so an agent there must be root's.
 #ifndef VIADUCT_KAGENT_CONTRACT_DEFAULT_AGENT_H
 #define VIADUCT_KAGENT_CONTRACT_DEFAULT_AGENT_H
 
@@ -31,8 +31,8 @@ const char* find_default_agent(Way&& way) {
   return path ? kDefaultSocket : kAbstractSocket;
 }
 
-// Whether the answer of an agent of this cookie's network, to a request for it, names another one. Agents of
-// before and kernels that tell no cookie are taken for the program's own.
+// Whether the answer to kNetwork names another network than the program's own, which has the cookie `own`. An agent
+// of an earlier version, and a kernel that tells no cookie, count as the own network's.
 inline bool is_of_other_network(const Network& answer, long bytes, std::uint64_t own) {
   const bool tells = bytes == static_cast<long>(sizeof answer) && answer.head.magic == kMagic &&
                      answer.head.kind == static_cast<std::uint16_t>(Kind::kNetwork) && answer.head.result == 0;

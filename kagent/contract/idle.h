@@ -1,12 +1,12 @@
 // How a thread passes the time until something happens; for the agent and for programs.
 //
-// Spinning is good as long as what is awaited comes soon. Where processors are few the thread that
-// spins may keep off the processor the very one that it waits for, so it gives way at almost every
-// look; where there are many, giving way costs more than it brings, so it only pauses.
+// Spinning is good as long as the awaited event comes soon. Where processors are few, the thread that spins may keep
+// the very thread that it waits for off the processor, so it gives way at almost every look. Where there are many,
+// giving way costs more than it brings, so the thread only pauses.
 //
-// That is for threads that are alone. When other work wants the processors too, a thread that gives way
-// stands behind one with a full slice (milliseconds), while a thread that sleeps goes before it when it
-// is woken. So a thread that has lost much of its time by giving way sleeps instead, for a while (Crowd).
+// This holds for threads that have the processors for themselves. When other work wants them too, a thread that gives
+// way stands behind one with a full slice (milliseconds), while a thread that sleeps goes before it when it is woken.
+// So a thread that has lost much of its time by giving way sleeps instead, for a while (Crowd).
 //
 // libvipl includes this too: nothing here throws, allocates or needs more than the C library.
 #ifndef VIADUCT_KAGENT_CONTRACT_IDLE_H

@@ -70,18 +70,18 @@ inline constexpr std::uint32_t kMaxAnswerBytes = 32768;
 
 struct Status {
   char version[32];
-  char host[256];             // the name that it answers to
+  char host[256];             // the name that the agent answers to
   std::uint32_t process;
   std::uint32_t user;
   std::uint64_t up_ns;
-  std::uint32_t log_level;    // LogLevel
+  std::uint32_t log_level;    // a LogLevel
   std::uint32_t placement;    // control::Placement, of programs that have no wish
   std::uint32_t nics;
   std::uint32_t sessions;     // of all users
-  std::uint32_t sees_all;     // 1: the asker sees what all users have
+  std::uint32_t sees_all;     // 1: the asker sees all users' sessions
   std::uint32_t layout_version;
   std::uint64_t rounds, busy_rounds, sleeps, longest_round_ns;  // of the agent's loop
-  std::uint32_t draining;     // 1: it takes no new programs, and ends with the last
+  std::uint32_t draining;     // 1: the agent takes no new programs, and ends with the last
   std::uint32_t reserved;
 };
 static_assert(sizeof(Status) == 368);
@@ -124,12 +124,12 @@ struct Vi {
   std::uint64_t session;
   std::uint32_t vi;
   std::uint32_t generation;
-  std::uint32_t process;      // that uses it
+  std::uint32_t process;      // the process that uses the VI
   std::uint16_t reliability;  // a VIP_SERVICE_* bit
   std::uint8_t state;         // vip::State
   std::uint8_t losses;        // seen of late: 0: none, 1: of the link, 2: of a queue
-  std::uint8_t peer[6];       // the stack at the other end
-  std::uint8_t peer_host[6];  // the host that it is on
+  std::uint8_t peer[6];       // address of the stack at the other end
+  std::uint8_t peer_host[6];  // address of the host that this stack is on
   std::uint32_t peer_vi;
   std::uint32_t payload;      // bytes of a full frame
   std::uint32_t max_transfer;

@@ -86,12 +86,12 @@ inline std::uint32_t take_waiting(std::atomic<std::uint32_t>& sleepers) {
   return who;
 }
 
-// Whether a word `sleepers` that was `before` when a thread set its bit has been taken since.
+// Whether the bits of a word `sleepers` have been taken since a thread set its bit and the word was `before`.
 inline bool was_taken(std::uint32_t now, std::uint32_t before) {
   return ((now ^ before) & ~kWaiting) != 0;
 }
 
-// How many of what a session has; set by the agent, told in the hello answer and in the header.
+// How many objects of each kind a session has; set by the agent, told in the hello answer and in the header.
 struct Capacity {
   std::uint32_t vis;
   std::uint32_t cqs;
@@ -131,7 +131,7 @@ struct Doorbells {
     return false;
   }
 
-  // The same, from bit `from` on and around, until visit(bit) returns false: what is set then stays so,
+  // Answers doorbells from bit `from` on and around, until visit(bit) returns false. Bits that are set then stay set,
   // and `from` is where to go on.
   template <class Visit>
   unsigned answer_some(std::uint32_t& from, Visit&& visit) {
@@ -175,14 +175,14 @@ struct Doorbells {
   }
 
  private:
-  // The bits of those of 64 numbers from `first` on that lie in [begin, end).
+  // Of the 64 bits from number `first` on, those in [begin, end).
   static std::uint64_t range(std::uint32_t first, std::uint32_t begin, std::uint32_t end) {
     const std::uint64_t low = begin > first ? ~0ull << (begin - first) : ~0ull;
     const std::uint64_t high = end - first < 64 ? (1ull << (end - first)) - 1 : ~0ull;
     return low & high;
   }
 
-  // Puts back what is left of the summary's words, and of the bits of the first of them.
+  // Rings again the rest of the summary's words, and the rest of the bits of the first of them.
   void put_back(std::uint32_t s, std::uint64_t words, std::uint64_t bits) {
     if (bits != 0) {
       leaf[s * 64 + static_cast<std::uint32_t>(__builtin_ctzll(words))].fetch_or(bits);
@@ -203,7 +203,7 @@ struct Doorbells {
     return answered;
   }
 
-  // Bits [begin, end). False, and `from` behind the last bit, when visit() wants no more.
+  // Answers bits [begin, end). Returns false, with `from` behind the last bit, when visit() wants no more.
   template <class Visit>
   bool answer_range(std::uint32_t begin, std::uint32_t end, std::uint32_t& from, Visit& visit,
                     unsigned& answered) {
@@ -331,13 +331,13 @@ struct alignas(kLine) WorkQueue {
   std::atomic<std::uint32_t> dequeued;  // client's: positions taken back by Done or Wait
   std::uint32_t spare;                  // client's: a slot kept for the next post, or kNoSlot
   std::atomic<std::uint32_t> sleepers;  // futex, see SLEEPING
-  std::atomic<std::uint32_t> generation;  // client's: of the VI that this queue serves, or 0
+  std::atomic<std::uint32_t> generation;  // client's: generation of the VI that this queue serves, or 0
   std::atomic<std::uint32_t> announced;   // client's: positions below it were seen on the CQ
   std::uint32_t cq;                       // client's: 0: none, else 1 + index
   std::uint32_t overrun;                  // client's: 1: the last post found no room
   std::atomic<std::uint32_t> owner;       // client's, then the driver's: the member that uses the VI
-  // Client's, of send queues: `generation` while the program has more to send than it has posted, see
-  // VipxSetMore. If it dies meanwhile, the peer is told that something is missing.
+  // Client's, of send queues: equal to `generation` while the program has more to send than it has posted, see
+  // VipxSetMore. If the program dies meanwhile, the peer is told that something is missing.
   std::atomic<std::uint32_t> more;
 };
 
@@ -385,7 +385,7 @@ struct alignas(kLine) Cq {
   std::atomic<std::uint32_t> lock;      // guards `consumed` among the client's threads
   std::atomic<std::uint32_t> consumed;  // positions taken; the driver reads it to find room
   std::atomic<std::uint32_t> sleepers;  // futex, see SLEEPING
-  std::atomic<std::uint32_t> owner;     // as of a work queue
+  std::atomic<std::uint32_t> owner;     // as WorkQueue::owner
   std::uint32_t pad[12];
   // driver's
   std::atomic<std::uint32_t> generation;  // changes when the CQ is made and when it is destroyed
@@ -518,12 +518,12 @@ struct ErrorEvent {
 static_assert(sizeof(ErrorEvent) == 32);
 
 struct Errors {
-  alignas(kLine) std::atomic<std::uint32_t> wanted;  // client's: 1 while it wants them
+  alignas(kLine) std::atomic<std::uint32_t> wanted;  // client's: 1 while it wants error events
   std::atomic<std::uint32_t> taken;                  // client's: positions consumed
   alignas(kLine) ErrorEvent events[kErrorEvents];
 };
 
-// Private to a member; the first member's is in the header.
+// An area private to a member; the first member's is in the header.
 struct alignas(kLine) MemberArea {
   std::atomic<std::uint32_t> alert;  // as Header::alert
   Errors errors;
@@ -553,7 +553,7 @@ struct Listener {
 };
 
 struct alignas(kLine) Listeners {
-  std::atomic<std::uint32_t> holding;  // driver's: 1 while it holds requests that no program waits for
+  std::atomic<std::uint32_t> holding;  // driver's: 1 while it holds requests for which no program waits
   std::uint32_t pad;
   std::atomic<std::uint64_t> active[kListeners / 64];
   Listener listener[kListeners];
@@ -570,8 +570,8 @@ struct alignas(kLine) Header {
   std::uint64_t pad;
 
   // driver's
-  // Write to the agent's wake descriptor too. Set by the driver before it sleeps; cleared by the driver
-  // when it has woken up, or by the client that writes to the descriptor.
+  // 1: a client that rings must write to the agent's wake descriptor too. Set by the driver before it sleeps; cleared
+  // by the driver when it has woken up, or by the client that writes to the descriptor.
   alignas(kLine) std::atomic<std::uint32_t> driver_sleeps;
   std::atomic<std::uint32_t> closed;                        // the driver has ended the session
 
@@ -579,7 +579,7 @@ struct alignas(kLine) Header {
   alignas(kLine) std::atomic<std::uint64_t> free_slots;  // top of the free list: tag << 32 | 1+slot
   std::atomic<std::uint32_t> fresh_slots;                // slots never used so far: [fresh, slots)
   alignas(kLine) std::atomic<std::uint32_t> alert;  // futex: the driver stores 1, see SLEEPING
-  std::atomic<std::uint32_t> forks;  // made so far in the family, of processes that are its members
+  std::atomic<std::uint32_t> forks;  // forks made so far by processes of the family
 
   alignas(kLine) Doorbells doorbells;
   Errors errors;
@@ -625,7 +625,7 @@ class View {
     return part<CqEntry>(at_.cq_rings) + std::size_t{cq} * kCqRingEntries;
   }
   Slot& slot(std::uint32_t i) const { return part<Slot>(at_.slots)[i]; }
-  // Of a member, 0 to kMembers.
+  // The alert word of a member, 0 to kMembers.
   std::atomic<std::uint32_t>& alert(std::uint32_t member) const {
     return member == 0 ? header().alert : area(member).alert;
   }

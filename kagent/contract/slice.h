@@ -13,8 +13,8 @@
 
 namespace viaduct {
 
-// Gives a thread, and what it starts from then on, the shortest slice: it means to run for
-// microseconds only. 0: the calling one. A policy of the user's own stays, and a slice that is short.
+// Gives a thread, and threads that it starts from then on, the shortest slice: it means to run for microseconds only.
+// 0: the calling thread. A policy that the user has set stays, and so does a slice that is short already.
 inline void shorten_slice(int thread) {
   struct {
     std::uint32_t size, policy;

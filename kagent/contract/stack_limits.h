@@ -1,4 +1,4 @@
-// The numbers of objects that a stack has room for. Of a program's own stack both the agent and the program must know.
+// How many objects a stack has room for. For a program's own stack both the agent and the program must know it.
 #ifndef VIADUCT_KAGENT_CONTRACT_STACK_LIMITS_H
 #define VIADUCT_KAGENT_CONTRACT_STACK_LIMITS_H
 
@@ -19,14 +19,14 @@ struct StackLimits {
   std::uint32_t goodbyes = 16384;  // disconnects that wait for the peer's answer
   std::uint32_t held = 2048;       // frames kept for the sake of order (also bound by the port)
   std::uint32_t slots = 65536;     // work requests of one session that are posted at once
-  std::uint32_t claims = 256;      // of one session; 0: it is a program's own stack, which has none
+  std::uint32_t claims = 256;      // of one session; 0: a program's own stack, which has none
   std::uint64_t session_bytes = 1ull << 40;  // registered by one session
   std::uint32_t max_transfer = 1u << 20;     // bytes of a message
-  std::uint32_t cq_entries = 65536;          // that a program may ask for
+  std::uint32_t cq_entries = 65536;          // the most that a program may ask for
   std::uint64_t keepalive_ns = 500'000'000;    // silence after which a peer is probed
   std::uint64_t peer_timeout_ns = 3'000'000'000;  // silence after which it is given up ...
   std::uint64_t stopped_peer_ns = 3'600'000'000'000;  // ... if its host says that it is stopped
-  bool checksum = true;                      // ask for one on data
+  bool checksum = true;                      // ask for a checksum on data
 };
 
 }  // namespace viaduct

@@ -89,7 +89,7 @@ enum class Type : std::uint8_t {
 };
 inline constexpr std::uint8_t kLastType = 21;
 inline constexpr std::uint32_t kKnownTypes = 0x3ffffe;  // a bit for each
-// Those that may come by train (xdp/train/train_socket.h). No connection begins or ends with them.
+// Types of frames that may come by train (xdp/train/train_socket.h). No connection begins or ends with such a frame.
 inline constexpr std::uint32_t kTrainTypes =
     1u << static_cast<unsigned>(Type::kData) | 1u << static_cast<unsigned>(Type::kPath);
 
@@ -113,7 +113,7 @@ constexpr std::uint32_t payload_in(std::uint32_t mtu) {
   return ((mtu < kAround + 64 ? kAround + 64 : mtu) - kAround) & ~7u;
 }
 
-// Bytes of payload that a frame has less if it goes by train.
+// How many bytes less a frame carries if it goes by train.
 inline constexpr std::uint32_t kLessByTrain = 64;
 
 // The common header in host byte order.
@@ -179,7 +179,7 @@ constexpr bool has_checksum(Type type, std::uint16_t flags) {
 // Whether the frame that `decoded` was decoded from has the checksum that it should have, or none.
 bool intact(std::span<const std::byte> frame, const Decoded& decoded);
 
-// Writes the checksum of a frame, whose header says where it goes, anew after a change of the frame.
+// Writes a frame's checksum anew after the frame was changed; its header says where the checksum goes.
 void seal(std::span<std::byte> frame);
 
 // Writes Ethernet and common header, and the checksum where there is one; the payload
@@ -189,7 +189,7 @@ void seal(std::span<std::byte> frame);
 std::size_t encode(const Header& header, const MacAddress& destination, const MacAddress& source,
                    std::uint16_t ether_type, std::byte* frame);
 
-// kConnectRequest and kConnectAccept.
+// The body of kConnectRequest and kConnectAccept.
 struct ConnectBody {
   MacAddress host;             // the sender's host, whose address the frame need not come from
   std::uint32_t request;       // the requester's number of this attempt, echoed in every answer
@@ -223,16 +223,15 @@ std::size_t encode(const ConnectBody& body, std::byte* payload);
 // kMaxDiscriminatorBytes, no unknown rdma_flags, nothing behind it.
 bool decode(std::span<const std::byte> payload, ConnectBody& out);
 
-// kConnectMoved, kStoppedQuery, kStoppedReply. False unless the payload is just an address.
+// The body of kConnectMoved, kStoppedQuery and kStoppedReply. False unless the payload is just an address.
 inline bool decode(std::span<const std::byte> payload, MacAddress& out) {
   if (payload.size() != out.size()) return false;
   std::memcpy(out.data(), payload.data(), out.size());
   return true;
 }
 
-// kDisconnect, in `immediate`: 0, or why the sender of the frame ends the connection: what it could
-// not do with the message that has a frame with header.psn; of a packed frame, with its message
-// number header.offset, counted from 0.
+// In `immediate` of kDisconnect: 0, or why the sender of the frame ends the connection, because of the message that
+// has a frame with header.psn. In a packed frame it is the message with number header.offset, counted from 0.
 enum class Refusal : std::uint32_t {
   kNone = 0,
   kNoDescriptor = 1,   // no receive was posted
@@ -241,7 +240,7 @@ enum class Refusal : std::uint32_t {
   kTransport = 4,
 };
 
-// In front of each message of a packed frame; the data follows, and then the next one. At least two.
+// The header in front of each message of a packed frame; the data follows, and then the next header. At least two.
 struct PackedHeader {
   std::uint16_t length;     // of the message
   std::uint16_t flags;      // kPackedImmediate
@@ -250,7 +249,7 @@ struct PackedHeader {
 inline constexpr std::size_t kPackedBytes = 8;
 inline constexpr std::uint16_t kPackedImmediate = 1;
 
-// In front of the data where rdma_bytes() says so. `reserved` is sent as 0 and not looked at.
+// The header in front of the data where rdma_bytes() says so. `reserved` is sent as 0 and not looked at.
 struct RdmaHeader {
   std::uint64_t address;
   std::uint32_t handle;

@@ -7,9 +7,9 @@
 // - kAckDelay after the peer has asked, or, where data is likely to go back, as long as that took lately; later if
 //   the peer has not asked: then there is more to come.
 // Whether data is likely to go back is learnt from what happened after earlier requests. A server with many
-// connections answers each when it has read from all of them: an acknowledgement that does not wait for that
-// would double its frames. The wait grows with each answer that comes later and shrinks with each that comes in half
-// the time, by so little that the peer, which measures round trips, knows of it before it has to send again.
+// connections answers each when it has read from all of them: acknowledgements that do not wait for the answers
+// would double its frames. The wait grows with each answer that comes later than it, and shrinks with each that comes
+// in half of it. The steps are so small that the peer, which measures round trips, adapts before it sends again.
 #ifndef VIADUCT_KAGENT_STACK_ACKNOWLEDGER_H
 #define VIADUCT_KAGENT_STACK_ACKNOWLEDGER_H
 

@@ -366,7 +366,7 @@ void Connections<Platform>::on_connect_accept(const wire::Decoded& frame) {
     Vi& vi = vis_[i];
     const bool ours = vi.session != kNone && vi.link.local_key == frame.header.key &&
                       vi.link.request == body.request && !vi.link.accepting;
-    // Once the peer is known, an ACCEPT of another one does not count.
+    // Once the peer is known, an ACCEPT of another stack does not count.
     const bool peers = vi.link.peer_address == frame.source && vi.link.peer_key == body.key;
     if (ours && vi.state == vip::kConnected && peers) {
       return frames_out_.send_short(Type::kConnectConfirm, vi.link.peer_address, vi.link.peer_vi,

@@ -30,7 +30,7 @@ struct Message {
   std::uint32_t immediate;
   std::uint32_t payload;  // bytes in each of its frames but the last
   std::uint64_t
-      stray_descriptor;  // its address, if it does not lie in the region it should; else 0
+      stray_descriptor;  // the descriptor's address, if it lies outside its memory region; else 0
   unsigned first_segment;
   unsigned segment_count;
   const std::byte* inline_data;  // null: the data is where the segments say

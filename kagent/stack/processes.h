@@ -6,8 +6,8 @@
 // A VI belongs to one program at a time, and with it its CQs: descriptors posted there, and a peer's
 // RDMA, mean that program's memory. take_vi() changes whose it is.
 //
-// Memory is the program's that registered it, and of those that have a copy of it: they were forked
-// later. Each fork of a member raises Header::forks first, so a region is inherited if it bears a
+// Registered memory belongs to the program that has registered it, and to programs that have a copy of it because
+// they were forked later. Each fork of a member raises Header::forks first, so a region is inherited if it bears a
 // smaller number than the fork.
 #ifndef VIADUCT_KAGENT_STACK_PROCESSES_H
 #define VIADUCT_KAGENT_STACK_PROCESSES_H

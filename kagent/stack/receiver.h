@@ -62,7 +62,7 @@ class Receiver : private ViTable {
   inline bool load_target(const state::Vi& vi, std::uint32_t slot, std::uint32_t skip,
                           Target& out) const;
   inline bool allowed(const state::Vi& vi, const Target& target, std::uint32_t length) const;
-  // The frame is looked at no more, but data in it may still be on its way to a program.
+  // Gives a frame's buffer back later: its data may still be on its way to a program.
   void give_back(const Frame& frame) {
     if (frames_in_.full()) [[unlikely]] {
       placer_.flush_placement();

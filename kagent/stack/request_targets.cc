@@ -49,7 +49,7 @@ void RequestTargets<Platform>::send_connect_request(ViIndex i, state::Asked& to)
                            wire::encode(header, to.address, address_, ether_type_, frame.data));
 }
 
-// The address that reaches a host: from its own programs' stacks another one than from outside.
+// The address that reaches a host. The stacks of the host's own programs use another one than stacks outside.
 template <class Platform>
 MacAddress RequestTargets<Platform>::way_to(const MacAddress& host) const {
   return host == addresses_.host ? addresses_.control_session : host;

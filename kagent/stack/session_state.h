@@ -11,7 +11,7 @@ namespace viaduct::state {
 
 struct Session {
   std::uint32_t in_use;
-  // The driver's work for it, see stack.cc and send_queue.h. Stays when the session is over.
+  // The driver's work for the session, see stack.cc and send_queue.h. The values stay when the session is over.
   std::int32_t credit;       // work units that its last round has left; negative: it owes them
   std::uint32_t next_doorbell;   // the doorbell to go on with
   std::uint32_t ready_head, ready_tail;  // VIs that may send

@@ -8,7 +8,7 @@
 
 namespace viaduct {
 
-// Of 8 * words - 1 bytes: the highest byte of the last word is not looked at.
+// The hash of 8 * words - 1 bytes: the highest byte of the last word is not looked at.
 inline std::uint64_t siphash(const std::uint64_t (&key)[2], std::span<const std::uint64_t> words) {
   std::uint64_t a = key[0] ^ 0x736f6d6570736575, b = key[1] ^ 0x646f72616e646f6d;
   std::uint64_t c = key[0] ^ 0x6c7967656e657261, d = key[1] ^ 0x7465646279746573;

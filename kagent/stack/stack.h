@@ -49,8 +49,8 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   // Ends a session: its connections are ended as by a disconnect, everything it held is free again.
   void close_session(std::uint32_t session, std::uint64_t now);
 
-  // Another process attaches to a session. It has a copy of what the program with this id had
-  // registered when Header::forks became `forks` (and of what that one had a copy of). Returns the
+  // Another process attaches to a session. It has a copy of what program `parent_id` had
+  // registered when Header::forks became `forks` (and of what that program had a copy of). Returns the
   // number by which the environment is to know it; nothing when there are too many. The first
   // process of a session, which goes by the session's number, has joined with open_session().
   std::optional<std::uint32_t> join(std::uint32_t session, std::uint32_t parent_id,
@@ -96,7 +96,7 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   const StackLimits& limits() const { return limits_; }
   MacAddress address() const { return tables_.address; }  // the source of our frames
   MacAddress host() const { return tables_.addresses.host; }
-  // Where connection requests to the own host go from now on.
+  // Sets where connection requests to the own host go from now on.
   void set_control_session(const MacAddress& control_session) { tables_.addresses.control_session = control_session; }
   // While draining, connection requests of programs fail and those of peers are rejected.
   void set_draining(bool draining) { root_->draining = draining; }

@@ -15,7 +15,7 @@ class TimerWheel {
   static constexpr std::uint64_t kNever = ~0ull;
   static constexpr std::uint32_t kSlots = 1024;
 
-  // One for each timer, in the segment.
+  // There is one entry for each timer, in the segment.
   struct Entry {
     std::uint64_t deadline;
     std::uint32_t next;

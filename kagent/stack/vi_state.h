@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kNotListed = 0xfffffffe;
 // Membership of a VI in the driver's to-do lists.
 inline constexpr std::uint8_t kOnReadyList = 1, kOnAckList = 2;
 
-// Of the receive that is next to complete; see receiver.h.
+// State of the redirect of the receive that is next to complete; see receiver.h.
 enum class Redirect : std::uint8_t { kNone, kPending, kUsed };
 
 // The network's losses seen so far; kLink, kQueue: the last one was of that kind.
@@ -123,14 +123,14 @@ struct ViAck {
   std::uint64_t ack_time;        // when the peer last asked for an acknowledgement
   std::uint64_t acked_at;        // when the last acknowledgement of its own was sent
   std::uint64_t ack_deadline;
-  std::uint32_t ack_next, reply_wait;  // reply_wait: ns that one waits for data that is likely to go back
+  std::uint32_t ack_next, reply_wait;  // reply_wait: ns that an acknowledgement waits for likely data
 };
 
-// Of 512 bytes, so that finding one is a shift.
+// A VI has 512 bytes, so that its place is found by a shift.
 struct alignas(64) Vi {
   std::uint32_t session;     // kNone: free
   std::uint32_t generation;
-  std::uint32_t program;     // that uses it: whose memory descriptors mean
+  std::uint32_t program;     // that uses the VI: descriptors mean its memory
   std::uint32_t ptag;
   std::uint32_t max_transfer;
   std::uint16_t reliability;

@@ -20,7 +20,7 @@ class CompletionQueue final : public fid_cq, private NicQueue {
   void acquire() { ++users_; }
   void release() { --users_; }
 
-  // With the NIC's mutex held:
+  // These functions are called with the NIC's mutex held.
   void add(const Completion& completion);
   bool empty() const { return first_ == last_; }
   // Wakes waiting threads, without a completion.

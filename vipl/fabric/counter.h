@@ -14,7 +14,7 @@ class Counter : public fid_cntr {
  public:
   static int open(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** counter, void* context);
 
-  // With the NIC's mutex held.
+  // To be called with the NIC's mutex held.
   void acquire() { ++users_; }
   void release() { --users_; }
   void count(bool error) { ++(error ? errors_ : value_); }

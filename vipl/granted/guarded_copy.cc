@@ -144,7 +144,7 @@ bool copy(void* to, const void* from, std::size_t bytes) {
 
 #else
 
-// On other processors the kernel copies, and sees the faults.
+// For processors without such code the kernel copies, and sees the faults.
 void prepare() {}
 
 bool copy(void* to, const void* from, std::size_t bytes) {

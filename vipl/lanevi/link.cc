@@ -15,7 +15,7 @@ constexpr int kAtOnce = 64;             // packets in one direction before the o
 constexpr std::size_t kSpareSlots = 8;  // for hellos, and to read into without any peer
 constexpr std::size_t kMostPeers = 512;
 constexpr milliseconds kPatience{20};         // with a peer that has no room
-constexpr milliseconds kLonePatience{1000};   // the same if no other peer is held up by it
+constexpr milliseconds kLonePatience{1000};   // the same if it is the only peer that is connected
 constexpr milliseconds kConnectInterval{50};  // between two looks at a connection that is asked for
 constexpr milliseconds kHelloInterval{200};   // until the hello is answered
 constexpr milliseconds kAddressInterval{2000};  // between two looks at the own addresses

@@ -38,7 +38,7 @@ struct Slot {
   std::uint8_t unused[60];
   std::uint8_t data[kMessageBytes];
 
-  // For VipPostRecv and VipPostSend.
+  // Fills in the descriptor for VipPostRecv or VipPostSend.
   void prepare(std::uint32_t bytes, bool immediate);
   static Slot* of(VIP_DESCRIPTOR* descriptor) { return reinterpret_cast<Slot*>(descriptor); }
 };

@@ -41,7 +41,7 @@ class Peer {
   void end(std::vector<Slot*>& freed);
   // Whether the connection has broken.
   bool broken() const;
-  // The same host under another address, when it is not connected.
+  // Gives the host another address; to be called when it is not connected. Posted sends go to `freed`.
   void move_to(const MacAddress& host, std::vector<Slot*>& freed);
 
   bool has_room() const { return posted_ < kSends; }

@@ -6,8 +6,8 @@
 // descriptors that they have handed over themselves (/proc/self/mem): so the first process needs no right
 // to see it that it would not have anyway, and after exec the descriptor is good for nothing.
 //
-// add(), and changes of an attached process (admission.h): by the agent monitor, under the registry's
-// lock; the rest as the driver's.
+// add(), and changes of an attached process (admission.h), are made by the agent monitor, under the registry's lock;
+// all else is called as the driver's functions are.
 #ifndef VIADUCT_VIPL_PROCESS_ATTACHED_PROCESSES_H
 #define VIADUCT_VIPL_PROCESS_ATTACHED_PROCESSES_H
 
@@ -30,7 +30,7 @@ class AttachedProcesses {
     for (AttachedProcess& attached_process : attached_processes_) attached_process.link = attached_process.memory = attached_process.poll_wake = -1, attached_process.program = 0;
   }
 
-  // The link of a process that is to join. Closes it if there is no room.
+  // Takes the link of a process that is to join. Closes it if there is no room.
   void add(int link);
 
   struct AttachedProcess {
@@ -39,7 +39,7 @@ class AttachedProcesses {
     std::atomic<std::uint32_t> program;  // 0: it has not joined yet
   };
   AttachedProcess& attached_process(std::uint32_t number) { return attached_processes_[number]; }
-  // All links are closed.
+  // Forgets all processes; their links are closed already.
   void clear() { end_ = 0; }
 
   // Whether there is, or was, an attached process: then the driver tells when it sleeps.
@@ -58,7 +58,7 @@ class AttachedProcesses {
     }
   }
 
-  // Of a program (a number of the stack's, not 0), as StackEnvironment has it.
+  // As Environment::read_program() and write_program(); `program`: a number of the stack's, not 0.
   bool read(std::uint32_t program, std::span<const iovec> remote, std::span<const iovec> local) const;
   bool write(std::uint32_t program, std::span<const iovec> remote,
              std::span<const iovec> local) const;

@@ -7,7 +7,7 @@
 
 namespace viaduct::vipl {
 
-// While it lives the calling thread may be cancelled at any instruction, if `may` is true.
+// While this object lives the calling thread may be cancelled at any instruction, if `may` is true.
 class Cancellable {
  public:
   explicit Cancellable(bool may) : may_(may) {
@@ -24,8 +24,8 @@ class Cancellable {
   int before_ = PTHREAD_CANCEL_DEFERRED;
 };
 
-// While it lives the calling thread is not cancelled but where a Cancellable allows it, even if the
-// program lets it be cancelled anywhere: it drives the stack in between.
+// While this object lives the calling thread is cancelled only where a Cancellable allows it, even if the program
+// lets it be cancelled anywhere: it drives the stack in between.
 class Uncancellable {
  public:
   Uncancellable() { pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &before_); }

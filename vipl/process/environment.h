@@ -11,12 +11,12 @@
 namespace viaduct::vipl::environment {
 
 struct Seen {
-  char socket[256];  // the agent's, cut off if it is longer, which no address can be; empty: the default one
+  char socket[256];  // the agent's, cut off if it is longer than any address can be; empty: the default one
   control::Placement placement;
   bool placement_is_nonsense;
 };
 
-// As it is now, or as it was kept. Sets what the others give.
+// The variables as they are now, or as they were kept. explains() and spin_us() go by the last look().
 Seen look();
 
 // From here on look() returns what it sees now. Threads must not look at the same time.

@@ -11,12 +11,11 @@
 namespace viaduct::vipl::exit_drain {
 namespace {
 
-std::atomic<int> g_process;  // that opened a session
+std::atomic<int> g_process;  // the process that opened a session
 std::atomic<bool> g_begun;
 
-// A destructor rather than atexit(): it runs after all functions of the program that do, which may
-// still post or close.
-// Without a session it makes no system call: a program may have forbidden itself all but a few.
+// This is a destructor and not called by atexit(), so that it runs after all such functions of the program, which may
+// still post or close. Without a session it makes no system call: a program may have forbidden itself all but a few.
 __attribute__((destructor)) void say() {
   g_begun.store(true);
   bool any = false;

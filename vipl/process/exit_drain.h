@@ -5,9 +5,9 @@
 
 namespace viaduct::vipl::exit_drain {
 
-// A session has been opened: at its clean end (exit, return from main) this process waits, half a
-// second at most, until what it has posted on connected VIs has been sent. Not in a child that it
-// forks, nor when it is killed or calls _exit.
+// To be called when a session is opened. At its clean end (exit, return from main) this process then waits, half a
+// second at most, until what it has posted on connected VIs has been sent. A child that it forks does not wait, nor
+// does a process that is killed or calls _exit.
 void prepare();
 
 // Whether the end has come. The program's objects may be gone: no handler is called any more.

@@ -38,7 +38,7 @@ bool map_granted_segment(Session& s, const Hello& hello) {
   return true;
 }
 
-// Has the first process let us take part in its stack: it needs our memory for that.
+// Asks the first process to let us take part in its stack, for which it needs our memory.
 bool join_first(Session& s, int link) {
   const timeval patience = {kPatienceSeconds, 0};
   sys::setsockopt(link, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -105,7 +105,7 @@ bool join_family(Session& s, Hello& hello) {
 
 namespace {
 
-// The locks of a VI's queues and of their CQs, while a process takes the VI from another one.
+// Holds the locks of a VI's queues and of their CQs while a process takes the VI from another one.
 class Taking {
  public:
   Taking(const Session& session, std::uint32_t vi) : shared_(session.view.vi(vi)) {
@@ -132,7 +132,7 @@ class Taking {
   unsigned count_ = 0;
 };
 
-// Whether all that is posted there was posted before the fork: what we know of it is right then.
+// Whether nothing was posted on the VI since the fork: then our copy of the parent's memory describes what is posted.
 bool is_as_it_was(const Session& s, const layout::Vi& shared, std::uint32_t vi) {
   if (s.family.posted == nullptr || vi >= s.family.vis) return false;
   return shared.send.posted.load(std::memory_order_relaxed) == s.family.posted[vi][0] &&

@@ -7,9 +7,9 @@ namespace viaduct::vipl {
 namespace {
 
 constexpr std::uint32_t kLooksPerClock = 64;  // looks between readings of the clock
-// Few processors, but what is awaited is this thread's own doing: looks between yields.
+// Looks between yields where processors are few but the thread waits for nothing but its own doing.
 constexpr std::uint32_t kYieldSeldom = 128;
-// How long one of those spins when others want the processor: about what waking it up costs.
+// How long such a thread spins when others want the processor: about what waking it up costs.
 constexpr std::uint64_t kBriefNs = 10'000;
 
 bool g_few_processors = true;
@@ -50,7 +50,7 @@ bool pause(Crowd& crowd, std::uint32_t looks, bool others) {
 }
 
 bool spin(Crowd& crowd, std::uint32_t looks, bool others) {
-  // A thread that yields even once stands behind another one with a full time slice.
+  // A thread that yields only once stands behind another one with a full time slice, so it sleeps instead.
   if (crowd.is_here(now_ns())) return false;
   pause(crowd, looks, others);
   return true;
@@ -70,14 +70,14 @@ bool Spinner::again() {
                             : g_few_processors && looks_ % kYieldSeldom == 0);
   if (yields || looks_ % kLooksPerClock == 0 || crowded_) {
     std::uint64_t now = now_ns();
-    crowd_.note(last_, now);  // may be, without having given way
+    crowd_.note(last_, now);  // a long wait may be noted without a yield, too
     if (now >= until_) return false;
     if (yields) {
       sys::yield();
       last_ = now;
       now = now_ns();
       crowd_.note(last_, now);
-      // One more look, then it sleeps.
+      // The thread looks once more, then it sleeps.
       if (!crowded_ && crowd_.is_here(now)) crowded_ = true, until_ = now;
     }
     last_ = now;

@@ -21,7 +21,7 @@ std::uint64_t now_ns();
 // The moment `timeout_ms` from `now`; kNever when the timeout is one.
 std::uint64_t deadline_after(std::uint64_t now, std::uint64_t timeout_ms);
 
-// How long it is until then; 0 if it is past, kNever if it never comes.
+// The time from now until `then`; 0 if that is past, kNever if it never comes.
 inline std::uint64_t time_until(std::uint64_t then) {
   if (then == kNever) return kNever;
   const std::uint64_t now = now_ns();
@@ -31,9 +31,9 @@ inline std::uint64_t time_until(std::uint64_t then) {
 // Sleeps for a millisecond.
 void nap();
 
-// How long a poll of a program's own (Done) may sleep instead of giving way, in ns, after so many such polls in
-// vain. A thread that wakes up all the time keeps its agent off a processor that both want; one that polls other
-// things as well is not to miss them for long.
+// How long a poll of a program's own (Done) may sleep instead of giving way, in ns, after so many such polls in vain.
+// A thread that wakes up all the time keeps its agent off a processor that both want; but a thread that polls other
+// things as well must not miss them for long.
 inline constexpr std::uint32_t kLooksBeforeDoze = 64;
 constexpr std::uint64_t doze_time(std::uint32_t before) {
   constexpr std::uint64_t kShortestNs = 100'000, kLongestNs = 2'000'000;
@@ -52,7 +52,7 @@ std::uint64_t spin_time(std::uint32_t recommended_us);
 // had the processor, and another look is worth while.
 bool pause(Crowd& crowd, std::uint32_t looks, bool others);
 
-// The same; false if it is better to sleep.
+// As pause(); returns false if it is better to sleep.
 bool spin(Crowd& crowd, std::uint32_t looks, bool others);
 
 // A bounded time of looking again and again.

@@ -20,7 +20,8 @@ void Lock::contend(std::atomic<std::uint32_t>& word, std::uint32_t held) {
     }
     const std::uint32_t wanted = seen | layout::kLockWanted;
     if (seen != wanted && !word.compare_exchange_strong(seen, wanted)) continue;
-    // Another process may be killed between giving the lock up and waking us.
+    // A holder in another process may be killed after it has given the lock up and before it wakes us, so the sleep
+    // then has an end.
     const bool ours = (seen & ~layout::kLockWanted) == held;
     sys::futex_wait(word, wanted, ours ? kNever : now_ns() + kLookAgainNs);
   }

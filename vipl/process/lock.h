@@ -2,8 +2,8 @@
 // memory that other processes share. Held for a few hundred instructions at most, never while its
 // owner waits for anything; but see Taking in family.cc.
 //
-// Where members of a family share it, it names its holder, so that the stack's driver can free a lock
-// that a dead member held.
+// In memory that members of a family share the lock names its holder, so that the stack's driver can free a lock that
+// a dead member held.
 #ifndef VIADUCT_VIPL_PROCESS_LOCK_H
 #define VIADUCT_VIPL_PROCESS_LOCK_H
 

@@ -7,8 +7,8 @@
 
 namespace viaduct::vipl::standard_error {
 
-// Writes to descriptor 2 if it still is the file that it was when the library was loaded, and no
-// socket: a superserver's daemons have a connection there.
+// Writes to descriptor 2 if it is still the file that it was when the library was loaded, and not a socket: daemons
+// of a superserver have their connection there.
 void write(const char* text, std::size_t bytes);
 
 }  // namespace viaduct::vipl::standard_error

@@ -32,9 +32,9 @@
 
 namespace viaduct::vipl::sys {
 
-// Keeps a descriptor out of the program's way, which may count on getting the lowest numbers, or
-// have closed standard output and print all the same. The best place that the program's limit
-// allows. Takes the old one over.
+// Moves a descriptor to the highest of these numbers that the program's limit allows, out of the program's way: the
+// program may count on getting the lowest numbers, or have closed standard output and print all the same. Takes the
+// old descriptor over.
 inline constexpr int kDescriptorPlaces[] = {700, 200, STDERR_FILENO + 1};
 inline int out_of_the_way(int fd) {
   if (fd < 0) return fd;
@@ -53,7 +53,7 @@ inline int duplicate(int fd) {
   return out_of_the_way(static_cast<int>(
       ::syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, kDescriptorPlaces[2])));
 }
-// From now on `fd` is what `by` was, which is closed.
+// From now on `fd` is what `by` was; `by` is closed.
 inline void replace(int fd, int by) {
   ::syscall(SYS_dup3, by, fd, O_CLOEXEC);
   ::syscall(SYS_close, by);
@@ -103,7 +103,7 @@ inline long write(int fd, const void* data, std::size_t bytes) {
 }
 using system_calls::get_seals;
 inline long seek_end(int fd) { return system_calls::file_size(fd); }
-// The end to read from first; -1, -1 if there is none.
+// ends[0] is the end to read from; -1, -1 if there is no pipe.
 inline void pipe(int (&ends)[2]) {
   if (::syscall(SYS_pipe2, ends, O_CLOEXEC | O_NONBLOCK) != 0) ends[0] = ends[1] = -1;
   for (int& end : ends) end = out_of_the_way(end);
@@ -150,14 +150,14 @@ inline void* map(std::size_t bytes, int fd) {
                             flags, static_cast<long>(fd), 0L);
   return at == -1 ? nullptr : reinterpret_cast<void*>(at);
 }
-// Puts what is mapped at `from` where something of the same size is mapped: at no time is nothing
-// there. False: all is as it was.
+// Moves a mapping from `from` to `to`, where something of the same size is mapped: at no time is nothing there.
+// False: all is as it was.
 inline bool move_over(void* from, std::size_t bytes, void* to) {
   return ::syscall(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != -1;
 }
 using system_calls::unmap;
 
-// The C library's function, as programs don't define it and it is no system call.
+// This function of the C library may be used: programs don't define one of that name, and it is no system call.
 using viaduct::monotonic_ns;
 
 inline void yield() { ::syscall(SYS_sched_yield); }

@@ -35,7 +35,7 @@ bool make_thread(void* (*run)(void*), void* argument, std::size_t stack_bytes) {
   const sigset_t all = all_but_faults();
   sigset_t before;
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-  // A program with much thread-local data needs more than little.
+  // A program with much thread-local data needs a larger stack.
   bool created = create(run, argument, stack_bytes);
   if (!created && stack_bytes != 0) created = create(run, argument, 0);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

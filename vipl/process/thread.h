@@ -8,17 +8,17 @@
 
 namespace viaduct::vipl {
 
-// All signals but those that a thread brings on itself by a fault: a program may handle them, and
-// while they are blocked they end it.
+// All signals but those that a thread brings on itself by a fault: a program may handle the latter, and if they are
+// blocked they end it.
 sigset_t all_but_faults();
 
-// Starts a detached thread with all signals blocked but those. stack_bytes 0: as the system likes
-// it; else that, or more if it can't be so little. False if it can't be started.
+// Starts a detached thread with all_but_faults() blocked. stack_bytes 0: as the system likes it; else that, or more
+// if it can't be so little. False if it can't be started.
 bool make_thread(void* (*run)(void*), void* argument, std::size_t stack_bytes);
 
-// Has `call` called with `argument`, which is not NULL, when the calling thread ends. There is one
-// `call` for all threads; those that come first must not come at the same time. The process has no
-// room for it: nothing is called.
+// Has `call` called with `argument`, which is not NULL, when the calling thread ends. There is one `call` for all
+// threads; the first calls of this function must not be at the same time. If the process has no room for it, nothing
+// is called.
 void at_thread_end(void (*call)(void*), void* argument);
 
 }  // namespace viaduct::vipl

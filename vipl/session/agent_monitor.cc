@@ -21,7 +21,7 @@ constexpr int kReapEveryMs = 20;  // while closed sessions wait for threads to l
 bool g_running;
 int g_agent_wake = -1;
 
-// `port_is_left`: its peers can be told.
+// `port_is_left`: the port is still there, so that its peers can be told.
 void lose(Session& s, bool port_is_left = false) {
   explain(s.view_bytes == 0 ? "the agent of %s disappeared; the session is lost"
                             : "the process that opened %s ended; the session is lost", s.nic.name);
@@ -30,7 +30,7 @@ void lose(Session& s, bool port_is_left = false) {
   callback_thread::raise(s, nullptr, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, 0);
 }
 
-// A descriptor that is watched, and of what.
+// The kind of a watched descriptor, and its session.
 struct Watched {
   enum class What : std::uint8_t { kSocket, kControlSession, kLink } what;
   std::uint8_t number;   // session
@@ -94,8 +94,8 @@ bool hear_agent(Session& s, short events) {
   return false;
 }
 
-// Looks at what poll() said of a descriptor. Anything on a socket but silence is the other side's end,
-// but see hear_agent().
+// Looks at what poll() said of a descriptor. Anything but silence on a socket is the other side's end, unless
+// hear_agent() finds a message.
 void judge(const pollfd& polled, const Watched& watched) {
   if (polled.revents == 0) return;
   Session& s = registry::at(watched.number);
@@ -119,7 +119,7 @@ void judge(const pollfd& polled, const Watched& watched) {
   }
 }
 
-// Goes on with the sessions that have no agent; returns how long to sleep at most.
+// Goes on with the sessions that have no agent; returns how long poll() may sleep at most.
 int look_after_reattaching(int timeout_ms) {
   for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
     Session& s = registry::at(i);

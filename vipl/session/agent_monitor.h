@@ -5,9 +5,9 @@
 
 namespace viaduct::vipl::agent_monitor {
 
-// All of these: under the registry's lock.
+// All functions are called under the registry's lock.
 
-// Starts the thread unless it runs, and makes it look at the sessions again. False if it can't.
+// Starts the thread unless it runs, and makes it look at the sessions again. False if it can't be started.
 bool start();
 
 // Makes it look at the sessions again.
@@ -16,7 +16,7 @@ void look_again();
 // The descriptor that look_again() writes to; -1: none.
 int agent_wake();
 
-// In a forked child: the thread is not there.
+// To be called in a forked child: the thread is not there.
 void forget();
 
 }  // namespace viaduct::vipl::agent_monitor

@@ -151,8 +151,8 @@ void prepare(const Session& session, const Notification& served, const Completio
   call.descriptor = come.descriptor;
 }
 
-// The first of the notifications for the same queue as this one: it is its turn. Completions that
-// came while we looked have not been seen by those before.
+// The first of the notifications for the same queue as number `i`: its turn comes first. It may have found nothing
+// only because the completion came after it was looked at.
 std::uint32_t whose_turn(const Session::Notifications& all, std::uint32_t i) {
   const Notification& wanted = all.entries[i];
   for (std::uint32_t first = 0; first < i; ++first) {
@@ -162,7 +162,7 @@ std::uint32_t whose_turn(const Session::Notifications& all, std::uint32_t i) {
   return i;
 }
 
-// Serves the oldest notification that can be. Arms the others.
+// Serves the oldest notification that has a completion. Arms the others.
 bool next_notification(Session& session, Call& call) {
   Lock lock(session.notify_lock);
   Session::Notifications& all = session.notifications;
@@ -197,8 +197,8 @@ bool next_call(Session& session, std::uint32_t key, Call& call) {
   return false;
 }
 
-// Whether this is the session's thread, and the session is open. It says so when it comes for the
-// first time; then either VipCloseNic sees it or it sees that the session is closed.
+// Whether this is the session's thread, and the session is open. The thread announces itself when it comes for the
+// first time: either VipCloseNic sees it, or the thread sees that the session is closed.
 bool is_mine(Session& session, std::uint32_t key, ThreadRecord& self, bool first) {
   if (first) session.callback_thread.store(&self);
   return session.callback_thread.load() == &self && session.key.load() == key;
@@ -215,11 +215,11 @@ void* run(void* argument) {
       if (!inside) return nullptr;
       Session& session = inside.session();
       const std::uint32_t key = Session::kOpen | inside.handle().key();
-      // A handle comes again after many opens, and this thread may have been in a handler for long.
+      // The same handle may belong to a later session, as this thread may have been in a handler for long.
       if (!is_mine(session, key, inside.thread(), first)) return nullptr;
       first = false;
       if (!next_call(session, key, call)) continue;
-      // Closing flushes queues; that is not news for handlers.
+      // Closing flushes queues, of which handlers are not told.
       if (session.key.load() != key) return nullptr;
     }
     if (exit_drain::begun()) return nullptr;

@@ -11,7 +11,7 @@
 
 namespace viaduct::vipl::callback_thread {
 
-// All of these: inside the session (SessionGuard).
+// All functions are called inside the session (SessionGuard).
 
 // Makes sure that the thread runs. False if it can't be made.
 bool start(Session& session);

@@ -11,8 +11,8 @@
 namespace viaduct::vipl {
 namespace {
 
-// Commands that wait for a program elsewhere may not take the last slots, so that one finds them
-// that waits for a host, and that one leaves some to those that are answered at once.
+// Commands that wait for a program elsewhere may not take the last slots, which are left to commands that wait for a
+// host; and these leave some to commands that are answered at once.
 constexpr std::uint32_t kForEverEnd = layout::kCommands - 32;
 constexpr std::uint32_t kAWhileEnd = layout::kCommands - 8;
 
@@ -20,7 +20,7 @@ void give_command_slot(const layout::View& view, std::uint32_t slot) {
   view.command(slot).owner.store(0, std::memory_order_release);
 }
 
-// A session keeps its control session while one of these lives.
+// While this object lives a session keeps its control session.
 class ControlLock {
  public:
   ControlLock(Session& session, bool can_drift) : word_(can_drift ? &session.control_lock : nullptr) {
@@ -36,7 +36,7 @@ class ControlLock {
   std::atomic<std::uint32_t>* word_;
 };
 
-// At the end of a thread that was cancelled in run(): takes its command back, so that no request is given to it.
+// Takes back the command of a thread that was cancelled in run(), so that no request is given to it.
 void abandon_command(std::uint32_t key, std::uint32_t control_session, std::uint32_t slot) {
   const SessionGuard inside(Handle(Kind::kNic, key, 0).pointer(), Kind::kNic);
   if (!inside) return;
@@ -101,7 +101,7 @@ bool Command::is_for_control_session(layout::Op op) {
   }
 }
 
-// A request comes by way of the agent.
+// Connection requests come by way of the agent, so a command that waits for one waits for the agent, too.
 Session::Awaited Command::awaited() const {
   if (for_agent_) return Session::Awaited::kAgent;
   return body_.op == layout::Op::kConnectWait ? Session::Awaited::kStackAndAgent
@@ -120,7 +120,7 @@ bool Command::take_slot(std::uint32_t end, std::uint32_t& slot) {
   return false;
 }
 
-// kAnswered: it is in the slot.
+// kAnswered: the command is in the slot.
 Command::Outcome Command::submit(std::uint32_t control_session, std::uint32_t& slot) {
   const Takes time = takes();
   const std::uint32_t end = time == Takes::kForEver ? kForEverEnd
@@ -151,9 +151,9 @@ Command::Outcome Command::submit(std::uint32_t control_session, std::uint32_t& s
 
 Command::Outcome Command::ask() {
   const std::uint32_t control_session = one_session_only_ ? wanted_session_ : this->control_session();
-  if ((control_session & 1) != 0) return Outcome::kOtherControlSession;  // there is none
+  if ((control_session & 1) != 0) return Outcome::kOtherControlSession;  // there is no control session now
   std::uint32_t taken;
-  // Should this thread be cancelled while it waits, its end takes the command back.
+  // If this thread is cancelled while it waits, its end takes the command back.
   const Uncancellable guard;
   if (const Outcome submitted = submit(control_session, taken); submitted != Outcome::kAnswered) {
     return submitted;
@@ -186,7 +186,7 @@ Command::Outcome Command::ask() {
   return Outcome::kAnswered;
 }
 
-// False if the session is lost first.
+// Returns false if the session is lost first.
 bool Command::wait_for_control_session() {
   for (;;) {
     const std::uint32_t seen = session_.control_epoch.load();

@@ -13,8 +13,8 @@ namespace viaduct::vipl {
 
 class Command {
  public:
-  // for_agent: for the agent, and not for the driver of the session's stack. In a hosted session
-  // these are the same.
+  // for_agent: the command is for the agent, and not for the driver of the session's stack. In a hosted session these
+  // are the same.
   Command(Session& session, layout::Op op, bool for_agent)
       : session_(session), view_(for_agent ? session.control_session : session.view), for_agent_(for_agent) {
     body_.op = op;
@@ -30,10 +30,10 @@ class Command {
   // session is without an agent (reattach.h), commands for the agent wait for the next one.
   VIP_RETURN run();
 
-  // The command is for this control session (Session::control_epoch) and for no later one.
+  // Makes the command fail in any control session (Session::control_epoch) but this one.
   void only_for(std::uint32_t control_session) { one_session_only_ = true, wanted_session_ = control_session; }
 
-  // After run(): the driver is gone and has not answered.
+  // To be asked after run(): whether the driver is gone and has not answered.
   bool lost() const { return lost_; }
 
  private:
@@ -46,8 +46,7 @@ class Command {
   bool take_slot(std::uint32_t end, std::uint32_t& slot);
   bool wait_for_control_session();
   std::uint32_t control_session() const { return can_drift() ? session_.control_epoch.load() : 0; }
-  // This process's number in the family that shares `view_`: of the control session it is the only
-  // one.
+  // This process's number in the family that shares `view_`; the control session has no other process.
   std::uint32_t member() const {
     return &view_ == &session_.view ? session_.member : session_.control_member;
   }
@@ -66,7 +65,7 @@ class Command {
   std::uint32_t wanted_session_ = 0;
 };
 
-// In ThreadRecord::command: the command is for the agent, at the agent ThreadRecord::command_epoch.
+// In ThreadRecord::command: the command is for the agent, in control session ThreadRecord::command_epoch.
 inline constexpr std::uint32_t kForAgent = 0x80000000;
 
 }  // namespace viaduct::vipl

@@ -80,7 +80,7 @@ void CompletionQueue::feed() {
   session_.ring(layout::cq_bit(session_.capacity, index_));
 }
 
-// Whether the VI is still there and the descriptor has not been taken back already.
+// Whether the VI is still there and the descriptor has not been taken back.
 bool CompletionQueue::current(const layout::CqEntry& entry) const {
   if (entry.vi >= session_.capacity.vis) return false;
   const layout::WorkQueue& queue = work_queue(session_, entry.vi, entry.receive != 0);
@@ -125,7 +125,7 @@ bool CompletionQueue::shows_entry() const {
   const std::uint32_t generation = queue_.generation.load(std::memory_order_acquire);
   const std::uint32_t head = queue_.consumed.load(std::memory_order_acquire);
   const layout::CqEntry& shown = ring_[head % layout::kCqRingEntries];
-  // The word `sleepers` tells of entries that come after it was marked.
+  // An entry must be looked for here: the word `sleepers` tells only of entries that come after it was marked.
   return shown.tag.load(std::memory_order_acquire) == layout::cq_tag(head, generation);
 }
 
@@ -148,7 +148,7 @@ bool CompletionQueue::in_use() const {
 }
 
 void CompletionQueue::end() {
-  // A driver that is gone has not done this.
+  // If the driver is gone it has not changed the generation, so this call does.
   std::uint32_t mine = queue_.generation.load();
   if (((mine ^ generation_) & kGenerationMask) == 0) {
     queue_.generation.compare_exchange_strong(mine, mine + 1);

@@ -48,10 +48,10 @@ class CompletionQueue {
   // Whether completions of some VI are announced on this CQ, as far as the library knows.
   bool in_use() const;
 
-  // For a CQ just made.
+  // To be called when the CQ has just been made.
   void begin();
 
-  // For a CQ just destroyed: makes sure that it is not valid, wakes waiting threads.
+  // To be called when the CQ has just been destroyed: makes sure that it is not valid, wakes waiting threads.
   void end();
 
  private:

@@ -38,7 +38,7 @@ struct Handle {
       : bits(static_cast<std::uint64_t>(kind) << 60 | std::uint64_t{key} << 44 |
              (object & ((1ull << 44) - 1))) {}
 
-  // Of this kind, and with no bit set that handles of the kind don't have.
+  // Whether the handle is of this kind, and no bit is set that handles of the kind don't have.
   constexpr bool is(Kind kind) const {
     if (bits >> 60 != static_cast<std::uint64_t>(kind)) return false;
     if (kind == Kind::kVi || kind == Kind::kCq) return true;

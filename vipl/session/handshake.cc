@@ -35,7 +35,7 @@ bool make_address(const char* name, AgentAddress& agent) {
   return true;
 }
 
-// For people; an abstract name begins with a NUL, so this is what comes behind it.
+// The agent's name for people; an abstract name begins with a NUL, which is left out.
 const char* name_of(const AgentAddress& agent) {
   const char* const path = agent.address.sun_path;
   return path[0] == '\0' ? path + 1 : path;
@@ -78,7 +78,7 @@ int connect_to_agent(const AgentAddress& agent, int type, Manner manner = Manner
   return -1;
 }
 
-// How find_default_agent() looks.
+// Tells find_default_agent() which sockets answer.
 struct DefaultWay {
   static AgentAddress address_of(const char* name) {
     AgentAddress out;
@@ -149,7 +149,7 @@ bool is_expected(unsigned descriptors, control::Kind asked, const Hello& hello) 
   if (!hello.granted() || asked == control::Kind::kAdopt) return descriptors == control::kHostedDescriptors;
   if (asked == control::Kind::kAttach) return descriptors == control::kAttachedDescriptors;
   if (!hello.answer.trains.any()) return descriptors == control::kGrantedDescriptors;
-  // Agents of before there was one give no guard.
+  // An agent of an earlier version gives no guard.
   return descriptors == control::kGrantedDescriptors + 1 || descriptors == control::kGrantedDescriptors + 2;
 }
 

@@ -12,7 +12,7 @@ struct Session;
 // Asks the agent for a session. On success the caller owns the descriptors.
 VIP_RETURN say_hello(const char* device, Hello& hello);
 
-// The same for a process that has been forked from one with that session.
+// Asks for a part in the session, for a process that has been forked from one that has it.
 VIP_RETURN say_attach(const Session& session, Hello& hello);
 
 // Asks the next agent to adopt a session whose agent has gone, without waiting. Returns the new connection; -1: there

@@ -15,7 +15,7 @@ namespace viaduct::vipl {
 struct AgentAddress {
   sockaddr_un address;
   socklen_t bytes;
-  bool is_roots;  // it must be
+  bool is_roots;  // the agent must be root's
 };
 
 // The result of connecting to an agent.
@@ -28,7 +28,7 @@ struct Hello {
   int poll_wake;
   int port, umem, granted_segment;  // granted; else -1
   int trains;            // granted with trains; else -1
-  int train_guard;       // the same, of agents that give one
+  int train_guard;       // granted with trains by an agent that gives a guard; else -1
   int link;              // attached to a granted session; else -1
 
   bool granted() const {

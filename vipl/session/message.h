@@ -6,7 +6,7 @@
 
 namespace viaduct::vipl {
 
-// The next message. `count`: of descriptors at most; out: how many have come. All are closed if there are
+// Receives the next message. `count`: of descriptors at most; out: how many have come. All are closed if there are
 // too many. Returns as recvmsg(2); a message that does not fit is EBADMSG.
 long receive_message(int socket, void* data, std::size_t bytes, int* fds, unsigned& count, int flags);
 

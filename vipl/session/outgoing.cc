@@ -25,7 +25,7 @@ class Queue {
 
   std::uint32_t posted() const { return posted_; }
 
-  // Whether nothing of it is under way, or nothing more will be.
+  // Whether no send of the queue is under way, or none will go out any more.
   bool is_idle() const {
     return generation_ == 0 || generation_ != shared_.send.generation.load() ||
            shared_.send.owner.load(std::memory_order_relaxed) != session_.member ||
@@ -53,7 +53,7 @@ class Queue {
     }
   }
 
-  // The position behind the last posted send that uses this memory, or where nothing is left.
+  // The position behind the last posted send that uses this memory; if none does, where nothing is left to wait for.
   std::uint32_t end_of_use(VIP_MEM_HANDLE memory) const {
     std::uint32_t position = posted_;
     while (before(seen_, position) && !has_completed(position - 1)) {
@@ -87,7 +87,7 @@ class Queue {
   const layout::RingEntry* ring_;
   std::uint32_t generation_;
   std::uint32_t posted_;
-  std::uint32_t seen_;  // all below have completed
+  std::uint32_t seen_;  // all sends below have completed
 };
 
 template <class Visit>

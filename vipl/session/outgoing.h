@@ -26,9 +26,9 @@ class Patience {
   std::uint64_t until_ = 0;
 };
 
-// Each waits for the sends that are posted when it is called, not for those that other threads post
-// meanwhile. A send has gone out when its descriptor is complete: on Unreliable Delivery it was sent, on
-// the other levels the peer has it.
+// Each function waits for the sends that are posted when it is called, not for those that other threads post
+// meanwhile. A send has gone out when its descriptor is complete: on Unreliable Delivery it was sent, on the other
+// levels the peer has it.
 void wait_for_vi(Session& session, std::uint32_t vi, Patience& patience);
 void wait_for_all(Session& session, Patience& patience);
 void wait_for_memory(Session& session, VIP_MEM_HANDLE memory, Patience& patience);

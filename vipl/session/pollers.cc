@@ -8,8 +8,8 @@ namespace viaduct::vipl {
 
 namespace {
 
-// Event descriptors of threads that sleep no more, for the next ones: a process with many threads has as
-// many as sleep at a time. Each is 1 + its number, 0: none.
+// Event descriptors of threads that sleep no more, kept for the next threads: a process needs only as many as threads
+// sleep at a time. Each is 1 + its number, 0: none.
 constexpr int kSpares = 4;
 std::atomic<int> g_spares[kSpares];
 

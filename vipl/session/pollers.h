@@ -29,36 +29,36 @@ struct Poller {
   Pollers* in;  // the list; null: in none
   Poller *previous, *next;
   const std::atomic<std::uint32_t>* word;
-  std::uint32_t before;  // the word when the bit was set
+  std::uint32_t before;  // value of the word when the bit was set
   bool woken;            // something is in `wake_event`; under the list's lock
   std::atomic<int> wake_event;  // event descriptor while it sleeps; -1: none
-  // For calls with many descriptors, kept for the next one.
+  // Memory for calls with many descriptors, kept for the next call.
   pollfd* room;
   std::size_t room_bytes;
 
   // False when there are no descriptors left.
   bool prepare();
   bool was_taken() const;
-  // In a forked child: the list and the descriptor are the parent's.
+  // To be called in a forked child: the list and the descriptor are the parent's.
   void forget();
 };
 
 class Pollers {
  public:
-  // For a list that no thread is in.
+  // Makes the list empty; to be called when no thread is in it.
   void clear() { lock_.store(0), first_ = nullptr; }
 
   void enter(Poller& poller);
   void leave(Poller& poller);
 
-  // Wakes those whose word was taken, but for the caller, which looks by itself.
+  // Wakes the threads whose word was taken, but not the caller, which looks by itself.
   void wake(const Poller* self = nullptr);
-  // Wakes one of them, if there is one.
+  // Wakes one thread, if there is one.
   void wake_one();
 
   // Event descriptors that no thread has at the moment: up to `most` of them; how many there are.
   static int spares(int* fds, int most);
-  // In a forked child: they are the parent's.
+  // To be called in a forked child: the spare descriptors are the parent's.
   static void forget_spares();
 
   // To be called by a thread that was woken.

@@ -1,9 +1,9 @@
 // Whether a program that posts comes back soon to look for completions.
 //
-// While messages of its are on their way and it does, what it posts may wait until it looks several
-// times in a row, and so has nothing more to post, or an answer comes; small messages then share a
-// frame. Learnt from what it has done so far: one that comes late, or for whom the progress thread
-// had to send, must show again that it comes back soon.
+// While messages of the program are on their way and it comes back soon, a post may wait until the program has looked
+// several times in a row, and so has nothing more to post, or until an answer comes. Small messages then share a
+// frame. This is learnt from what the program has done so far: if it comes late, or the progress thread had to send
+// for it, it must show again that it comes back soon.
 //
 // One thread at a time. Times are CLOCK_MONOTONIC in ns, of the caller's last look at the clock.
 #ifndef VIADUCT_VIPL_SESSION_POST_BATCHING_H
@@ -30,10 +30,10 @@ class PostBatching {
   void waits() { ++waiting_; }
   void sent() { waiting_ = 0; }
 
-  // The program looks, and nothing has come. True if what waits may go on waiting.
+  // The program looks, and nothing has come. True if waiting posts may go on waiting.
   bool holds_on() { return waiting_ != 0 && ++in_vain_ < kLooks; }
 
-  // The program looks, and what waits is sent.
+  // The program looks, and waiting posts are sent.
   void looks(std::uint64_t now) {
     waiting_ = 0;
     if (!awaited_) return;
@@ -45,16 +45,16 @@ class PostBatching {
     }
   }
 
-  // The progress thread sends.
+  // The progress thread sends, as the program is away.
   void is_away() {
     if (waiting_ != 0) sureness_ = waiting_ = 0;
   }
 
  private:
   std::uint32_t sureness_ = 0;
-  std::uint32_t waiting_ = 0;  // posts that do
+  std::uint32_t waiting_ = 0;  // posts that wait
   std::uint32_t in_vain_ = 0;  // looks since the last post
-  bool awaited_ = false;       // it has posted and not looked since
+  bool awaited_ = false;       // the program has posted and not looked since
   std::uint64_t posted_at_ = 0;
 };
 

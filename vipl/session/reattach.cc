@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kTryEveryNs = kTryEveryMs * kNsPerMs;
 
-// A listener stays what it was; `holding` is the new agent's.
+// A listener is copied as it was; `holding` belongs to the new agent.
 void copy_listeners(const layout::Listeners& from, layout::Listeners& to) {
   for (std::uint32_t i = 0; i < layout::kListeners; ++i) {
     to.listener[i].local = from.listener[i].local;
@@ -25,7 +25,7 @@ void copy_listeners(const layout::Listeners& from, layout::Listeners& to) {
   }
 }
 
-// Whether it is the same host, with a control session of the same shape.
+// Whether the new agent serves the same host, with a control session of the same shape.
 bool fits(const Session& s, const control::HelloAnswer& answer) {
   const layout::Header& control_session = s.control_session.header();
   const MacAddress port = s.driver->port().address();
@@ -39,7 +39,7 @@ void close_all(const Hello& hello) {
   for (const int fd : {hello.socket, hello.segment, hello.agent_wake, hello.poll_wake}) sys::close(fd);
 }
 
-// Puts what the new agent has sent in the place of what the old one had. False: it can't be.
+// Puts what the new agent has sent in the place of what the old one had. False if that is impossible.
 bool take(Session& s, const Hello& hello) {
   void* const fresh = fits(s, hello.answer) ? map_segment(hello) : nullptr;
   const bool held = fresh != nullptr && s.driver->hold();
@@ -114,7 +114,7 @@ bool hear(Session& s) {
     case Adoption::kTaken:
       break;
   }
-  s.reattach.socket = -1;  // the hello's
+  s.reattach.socket = -1;  // the hello has it now
   if (!take(s, hello)) {
     explain("the new agent of %s has another address or other limits than the old one; the session is lost", s.nic.name);
     end(s);
@@ -123,7 +123,7 @@ bool hear(Session& s) {
   end(s);
   s.control_epoch.fetch_add(1);
   sys::futex_wake(s.control_epoch);
-  // Requests may have come before the listeners were there.
+  // Requests may have come before the listeners were copied.
   s.ring_control_session(layout::kListenerBit);
   explain("another agent of %s took the session over", s.nic.name);
   return true;

@@ -9,7 +9,7 @@
 // place of the old ones, under the same address and the same numbers: threads in the middle of a call
 // need not know, but a thread that has asked the old agent for something asks again (command.cc).
 //
-// All of these: by the agent monitor, under the registry's lock.
+// All functions are called by the agent monitor, under the registry's lock.
 #ifndef VIADUCT_VIPL_SESSION_REATTACH_H
 #define VIADUCT_VIPL_SESSION_REATTACH_H
 
@@ -30,7 +30,7 @@ bool go_on(Session& session);
 // Something can be read on session.reattach.socket. False: the agent there has refused.
 bool hear(Session& session);
 
-// It has an agent again.
+// The session has an agent again, or is given up.
 void end(Session& session);
 
 }  // namespace viaduct::vipl::reattach

@@ -17,7 +17,7 @@ namespace viaduct::vipl {
 
 class RegionTable {
  public:
-  // False when there is no memory. Memory is used as entries are.
+  // False when there is no memory. Memory is taken as entries are used.
   bool create() {
     entries_ = static_cast<Entry*>(sys::map(kBytes, -1));
     complete_ = true;
@@ -41,10 +41,10 @@ class RegionTable {
     complete_ = false;
   }
 
-  // Whether nothing was ever forgotten.
+  // Whether the table has never forgotten a region.
   bool complete() const { return complete_; }
 
-  // Returns the length of the region with this handle and address; 0 when it is not known.
+  // Removes the region with this handle and address and returns its length; 0 when it is not known.
   std::uint64_t remove(std::uint32_t handle, std::uint64_t address) {
     for (std::uint32_t i = 0; i < kProbes; ++i) {
       Entry& entry = at(handle, i);

@@ -22,7 +22,7 @@ bool g_prepared;
 // --- fork. The child shares the parent's descriptors and segments: it lets go of them quietly, for
 // the parent's sessions go on. To attach it needs only its copy of the parent's own memory.
 
-// Notes what the child will have a copy of: of the queues that are ours, what was posted so far.
+// Notes what the child will have a copy of: what was posted so far on the queues that are ours.
 void note_fork(Session& s) {
   s.family.parent = s.family.id;
   s.family.forks = s.view.header().forks.fetch_add(1) + 1;
@@ -70,8 +70,8 @@ bool map_view(Hello& hello, Session& s) {
     s.granted_segment = hello.granted_segment = sys::out_of_the_way(hello.granted_segment);
     s.umem = sys::duplicate(hello.umem);
     s.driver = Driver::make(hello, s.control_session, s.pollers);
-    hello.port = hello.umem = hello.trains = hello.train_guard = -1;  // it has taken them over
-    hello.granted_segment = -1;               // and this is the session's
+    hello.port = hello.umem = hello.trains = hello.train_guard = -1;  // the driver has taken them over
+    hello.granted_segment = -1;               // the session's memory has it
     if (s.driver == nullptr) return false;
     s.view = s.driver->segment();
     s.capacity = s.driver->capacity();
@@ -103,7 +103,7 @@ Session* find_free() {
   return nullptr;
 }
 
-// First values of a session; everything else is set by then.
+// Sets the first values of a session; everything else has been set before.
 void begin(Session& s) {
   s.reattach = {0, 0, -1};
   s.control_epoch.store(0);
@@ -134,18 +134,18 @@ bool end(Session& s, std::uint32_t number, std::uint32_t key) {
     s.state = Session::State::kClosed;
     lose(s);
   }
-  // A granted session says its goodbyes itself.
+  // The stack of a granted session tells its peers itself.
   if (s.driver != nullptr) s.driver->finish();
   {
     Lock held(lock());
-    // For the agent the session ends now. The descriptors are closed when no thread is inside: one that is
-    // may be about to write to the agent wake, and its number may then be another file's.
+    // For the agent the session ends now. The descriptors are closed when no thread is inside: a thread inside may be
+    // about to write to the agent wake, whose number may then belong to another file.
     sys::shutdown(s.socket, SHUT_RDWR);
     thread_registry::barrier();
     agent_monitor::look_again();
   }
-  // The thread that calls handlers takes descriptors back, which are the program's again when we
-  // return. It leaves at once; while it is in a handler it is not inside.
+  // The thread that calls handlers takes back descriptors, which belong to the program again when we return. It
+  // leaves the session at once; while it is in a handler it is not inside.
   const ThreadRecord* const caller = s.callback_thread.load();
   constexpr int kYields = 100;
   const bool waits = caller != nullptr && caller != thread_registry::t_record;
@@ -196,7 +196,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   const std::uint32_t most = s->nic.max_descriptors;
   s->max_descriptors = most != 0 && most < layout::kRingEntries ? most : layout::kRingEntries;
   s->spin_ns = spin_time(hello.answer.busy_poll_us);
-  // Threads that are made from now on have it from these.
+  // Threads that are made from now on inherit the short slice from these two.
   sys::shorten_slice(sys::thread());
   sys::shorten_slice(sys::process());
   s->error_handler = nullptr;
@@ -214,14 +214,14 @@ VIP_RETURN open(Hello& hello, Session*& session) {
 
 bool close(std::uint32_t number, std::uint32_t key) {
   Session& s = g_sessions[number];
-  // Inside, so that no other thread frees it before this one is done.
+  // This thread is inside the session meanwhile, so that no other thread frees the session.
   ThreadRecord* const self = thread_registry::record();
   if (self == nullptr) return false;
   const std::uint32_t outer = thread_registry::enter(*self, number);
   const bool closed = end(s, number, key);
   thread_registry::leave(*self, outer);
   if (!closed) return false;
-  // Usually all threads are out at once. If not, the agent monitor frees the session.
+  // Usually all threads are out at once. If they are not, the agent monitor frees the session.
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     {

@@ -13,7 +13,7 @@ struct Session;
 
 namespace registry {
 
-// Makes a session of a hello; takes its descriptors over in any case.
+// Makes a session of a hello; takes the hello's descriptors over in any case.
 VIP_RETURN open(Hello& hello, Session*& session);
 
 // Has a forked process take part in the session with this key.

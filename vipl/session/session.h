@@ -53,19 +53,19 @@ struct Session {
   layout::View view;              // what the stack's driver serves
   layout::View control_session;              // what the agent serves; hosted: the same
   Driver* driver;                 // granted: of this process's own stack; else null
-  std::uint32_t member;           // of the family that shares `view`: this process
-  std::uint32_t control_member;      // the same of `control_session`
+  std::uint32_t member;           // this process's number in the family that shares `view`
+  std::uint32_t control_member;      // its number in the family that shares `control_session`
   layout::Capacity capacity;
   std::uint32_t max_descriptors;  // on one work queue
   std::uint32_t number;           // NIC number
-  std::uint64_t spin_ns;          // to spin before sleeping
-  idle::Crowd crowd;              // that wants the processors too
+  std::uint64_t spin_ns;          // how long to spin before sleeping
+  idle::Crowd crowd;              // others that want the processors too
   VIP_DESCRIPTOR** descriptors;   // by slot: the descriptor that was posted with it
   VIP_VI_ATTRIBUTES* attributes;  // by VI
   std::atomic<std::uint64_t>* own_vis;  // a bit for each VI that may be this process's
   int agent_wake;                       // wakes the agent
   int poll_wake;                      // the agent wakes those who poll (control.h)
-  int granted_segment, umem;                 // granted: files that show that the port is ours; else -1
+  int granted_segment, umem;                 // granted: files that show that the port belongs to the session; else -1
   int control_socket_fd;                // attached to a granted session: the agent's; `socket` is the link
   int driver_wakes[2];                   // ... and what wakes the first process; else -1
   AgentAddress agent;
@@ -94,41 +94,41 @@ struct Session {
     Notification* entries;  // made at the first need
   } notifications;
   Pollers pollers;                        // threads that sleep in VipxPoll
-  std::atomic<std::uint32_t> discoverer;  // thread that fills `discovery`; 0: none
+  std::atomic<std::uint32_t> discoverer;  // the thread that fills `discovery`; 0: none
   Discovery* discovery;                   // made at the first need
 
-  // Which control session it is, for a granted session: odd while there is none. No other one takes
-  // its place while a thread holds `control_lock`.
+  // The number of a granted session's control session: odd while there is none. No other control session takes its
+  // place while a thread holds `control_lock`.
   std::atomic<std::uint32_t> control_epoch;
   std::atomic<std::uint32_t> control_lock;
 
   // --- the registry's
   struct Reattach {
-    std::uint64_t until;     // 0: it is not
+    std::uint64_t until;     // 0: the session has its agent
     std::uint64_t next_try;
-    int socket;              // on which another agent has been asked; -1: none
+    int socket;              // on it another agent has been asked; -1: none
   } reattach;
   enum class State : std::uint8_t { kFree, kOpen, kClosed, kForked, kAttaching } state;
   std::uint8_t generation;
   int socket;
-  std::size_t control_bytes, view_bytes;  // of a view that is not the control session, nor the driver's: else 0
+  std::size_t control_bytes, view_bytes;  // of a view that is neither the control session nor the driver's: else 0
   control::NicAttributes nic;
   struct Family {
     control::FamilySecret secret;
     std::uint32_t id;        // of this process, once it is part of the session
-    std::uint32_t parent;    // forked: of the process that was
+    std::uint32_t parent;    // forked: the id of the process that this one was forked from
     std::uint32_t forks;     // layout::Header::forks as of the last fork
-    // By VI and queue: how much had been posted there at the last fork, of the VIs that were this
-    // process's then. Made at the first fork.
+    // By VI and queue, for VIs that this process had at its last fork: how much had been posted there then. Made at
+    // the first fork.
     std::uint32_t (*posted)[2];
-    std::uint32_t joined;    // what `id` is to be
+    std::uint32_t joined;    // what `id` will be
     std::uint32_t vis;       // VIs that were ever made here lie below this
   } family;
 
   static constexpr std::uint32_t kOpen = 1u << 16;
 
-  // No completion will come from the driver any more. A stack of the program's own has to be halted
-  // before: `lost` says that.
+  // Whether no completion will come from the driver any more. A stack of the program's own has to be halted before:
+  // `lost` says that.
   bool over() const {
     return lost.load(std::memory_order_acquire) ||
            (driver == nullptr && view.header().closed.load(std::memory_order_acquire) != 0);
@@ -156,14 +156,13 @@ struct Session {
     return right ? now : 0;
   }
 
-  // Rings a doorbell of the stack. Its driver is this thread, or the agent, which is woken if it
-  // sleeps.
+  // Rings a doorbell of the stack. Its driver is this thread, or the agent, which is woken if it sleeps.
   void ring(std::uint32_t bit) {
     if (driver == nullptr) return ring_at(view, bit);
     view.header().doorbells.ring(bit);
     driver->turn();
   }
-  // The same for a VI on which something was posted.
+  // Rings the doorbell of a VI on which something was posted.
   void posted(std::uint32_t vi) {
     if (driver == nullptr) return ring_at(view, layout::vi_bit(vi));
     driver->posted(vi);
@@ -171,8 +170,8 @@ struct Session {
 
   void ring_control_session(std::uint32_t bit) { ring_at(control_session, bit); }
 
-  // To be called by a thread that has looked for something in vain. True if it is worth another
-  // look at once.
+  // Gives the stack a turn; to be called by a thread that has looked for something in vain. True if another look at
+  // once is worth while.
   bool turn() { return driver != nullptr && driver->turn(); }
 
   // Wakes the threads that wait for this word, as the driver does. The word may meanwhile serve
@@ -182,8 +181,8 @@ struct Session {
   // Makes the thread that calls handlers look at the session again.
   void alert();
 
-  // The side that ends a wait: the driver of the stack; the same, but the agent of this host may have
-  // to do something first, and so needs the processor; or the agent.
+  // The side that ends a wait. kStack: the driver of the stack. kStackAndAgent: the same, but the agent of this host
+  // may have to do something first, and so needs the processor. kAgent: the agent.
   enum class Awaited { kStack, kStackAndAgent, kAgent };
 
   // Waits until attempt() returns true: spins, then sleeps on `sleepers`. False after timeout_ms.
@@ -192,8 +191,8 @@ struct Session {
   bool wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms, Attempt&& attempt,
             bool cancellable = true, Awaited awaited = Awaited::kStack);
 
-  // For a poll that has found nothing for the `misses`th time in a row: passes a moment. True if
-  // attempt() does then.
+  // Passes a moment for a poll that has found nothing for the `misses`th time in a row. True if attempt() returns
+  // true then.
   template <class Attempt>
   bool missed(std::atomic<std::uint32_t>& sleepers, std::uint32_t& misses, Attempt&& attempt);
 

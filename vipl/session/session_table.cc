@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<std::uint32_t> g_lock;
 
-// Those that the first process of a family may have held when it ended.
+// Releases the locks that the first process of a family may have held when it ended.
 void release_locks(layout::Vi& vi) {
   Lock::release_of(vi.send.lock, 0);
   Lock::release_of(vi.receive.lock, 0);
@@ -111,7 +111,7 @@ void set_free(Session& s) {
   s.driver = nullptr;
   release_memory(s);
   close_descriptors(s);
-  // Not before: threads that are inside make handles of it.
+  // The generation changes only now, as threads that were inside made handles of it.
   ++s.generation;
   s.state = Session::State::kFree;
 }
@@ -123,18 +123,19 @@ void lose_control_session(Session& s) {
 }
 
 void lose(Session& s) {
-  // From then on whatever is posted is given back as flushed.
+  // From halt() on whatever is posted is given back as flushed.
   if (s.driver != nullptr) s.driver->halt();
   // Attached processes are told here and now, however long the end of the session takes.
   if (s.driver != nullptr) admission::end_all(*s.driver);
   s.lost.store(true);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  // Others of a family have sleepers of their own.
+  // Only sleepers of this process are woken: other processes of the family have their own.
   for (std::uint32_t i = 0; i < layout::kCommands; ++i) {
     layout::Command& command = s.view.command(i);
     if (command.owner.load() == 1 + s.member) s.wake(command.sleepers);
   }
-  // A VI that was never made has no page of the segment yet, and a look at it would make one.
+  // Where possible only VIs that were made are looked at: other VIs have no page of the segment yet, and a look would
+  // make one.
   const std::uint32_t vis = s.view_bytes != 0 ? s.capacity.vis : s.made_vis();
   for (std::uint32_t i = 0; i < vis; ++i) {
     layout::Vi& vi = s.view.vi(i);
@@ -152,7 +153,7 @@ void lose(Session& s) {
   if (s.driver == nullptr && s.view_bytes == 0) return s.alert();
   wake_for_agent(s);
   if (s.driver == nullptr) return s.alert();
-  // As odd as it was, but another number: a thread that is about to sleep on it does not.
+  // The number stays odd or even, but changes: a thread that is about to sleep on it does not.
   s.control_epoch.fetch_add(2);
   sys::futex_wake(s.control_epoch);
   s.driver->wake_port_watcher();

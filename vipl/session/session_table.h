@@ -9,7 +9,7 @@
 
 namespace viaduct::vipl {
 
-inline constexpr std::uint32_t kMaxSessions = 128;  // of one process; at most 256
+inline constexpr std::uint32_t kMaxSessions = 128;  // of one process; 256 would be possible
 
 extern constinit Session g_sessions[kMaxSessions];
 
@@ -23,13 +23,13 @@ Session& at(std::uint32_t number);
 // The memory that a session with this capacity needs. False: there is none.
 bool make_memory(Session& session);
 
-// Keeps for a child that is being forked what has been posted on this process's VIs.
+// Notes for a child that is being forked what has been posted on this process's VIs.
 void note_posted(Session& session);
 
-// In a forked child: closes and unmaps what is the parent's, and keeps what attaching needs.
+// To be called in a forked child: closes and unmaps what is the parent's, and keeps what attaching needs.
 void set_forked(Session& session);
 
-// Frees it; no thread may be inside.
+// Frees a session; no thread may be inside.
 void set_free(Session& session);
 
 // Marks a session as lost and wakes the threads that sleep in it.

@@ -15,11 +15,11 @@
 
 namespace viaduct::vipl {
 
-// The record of one thread that uses the library; when the thread ends, of the next one.
+// The record of one thread that uses the library; when the thread ends, the next thread gets it.
 struct alignas(64) ThreadRecord {
   std::atomic<std::uint32_t> inside;  // 1 + NIC number, 0: in none
   std::uint32_t misses;               // polls in a row that found nothing
-  std::uint32_t command;              // 1 + slot of the command that it waits for (kForAgent), 0: none ...
+  std::uint32_t command;              // 1 + slot of the command that the thread waits for (kForAgent), 0: none ...
   std::uint32_t command_key;          // ... and of which session
   std::uint32_t command_epoch;         // ... and, with kForAgent, at which of its control sessions
   void (*abandon_command)(std::uint32_t key, std::uint32_t control_session, std::uint32_t slot);
@@ -43,7 +43,7 @@ inline ThreadRecord* record() {
 
 inline std::uint32_t enter(ThreadRecord& record, std::uint32_t nic) {
   const std::uint32_t outer = record.inside.load(std::memory_order_relaxed);
-  // Release: a reader of this knows that the thread is done with the session it was in before.
+  // Stored with release: a thread that reads it knows that this one is done with the session before.
   record.inside.store(nic + 1, std::memory_order_release);
   if (g_fence_needed.load(std::memory_order_relaxed)) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -70,7 +70,7 @@ inline bool inside(const ThreadRecord& record, std::uint32_t nic) {
 // Whether some thread is inside the session of this NIC.
 bool anyone_inside(std::uint32_t nic);
 
-// In a forked child: only the calling thread is left.
+// To be called in a forked child: only the calling thread is left.
 void forget_other_threads();
 
 // How many forks there have been from the process that started to this one.

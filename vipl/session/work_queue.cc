@@ -24,7 +24,7 @@ void copy_last_word_last(std::byte* to, const std::byte* from, std::size_t bytes
   std::memcpy(to + bytes - tail, from + bytes - tail, tail);
 }
 
-// Data that came in the slot goes where the receive says.
+// Copies data that came in the slot to where the receive says.
 void scatter(const layout::Slot& slot, VIP_DESCRIPTOR& descriptor) {
   std::size_t left = slot.completion.inline_length;
   if (left > layout::kMaxInlineRecv) left = layout::kMaxInlineRecv;
@@ -85,8 +85,8 @@ VIP_RETURN WorkQueue::post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory, bo
   if (side_ == Side::kSend) {
     session_.posted(vi_);
   } else {
-    // The driver finds receives when it needs them, except in the error state, where it must flush
-    // what comes after it has looked.
+    // The driver looks for receives when it needs them. But in the error state it must be told to flush receives that
+    // are posted after it has looked.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const layout::ViStatus& status = session_.view.vi(vi_).status;
     if (status.state.load(std::memory_order_relaxed) == VIP_STATE_ERROR) {
@@ -115,7 +115,7 @@ void WorkQueue::fill(layout::Slot& slot, const VIP_DESCRIPTOR& descriptor,
   request.immediate = control.ImmediateData;
   request.descriptor = reinterpret_cast<std::uintptr_t>(&descriptor);
   request.descriptor_handle = memory;
-  // A descriptor with too many segments is posted without them: the driver says what it thinks.
+  // A descriptor with too many segments is posted without them: the driver completes it with an error.
   if (control.SegCount <= layout::kMaxSegments) {
     std::memcpy(request.payload.segments, &descriptor.DS[0],
                 control.SegCount * sizeof(layout::Segment));
@@ -160,7 +160,7 @@ VIP_RETURN WorkQueue::take(VIP_DESCRIPTOR*& descriptor) {
     const std::uint32_t at = slot_at(head);
     layout::Slot& slot = session_.view.slot(at);
     if (slot.completion.status.load(std::memory_order_acquire) == 0 && !over) {
-      // Another thread may have taken that one meanwhile.
+      // Another thread may have taken that descriptor meanwhile.
       if (queue_.dequeued.load(std::memory_order_acquire) == head) return VIP_NOT_DONE;
       continue;
     }
@@ -173,8 +173,8 @@ VIP_RETURN WorkQueue::take(VIP_DESCRIPTOR*& descriptor) {
       taken->CS.Status = flushed_status(slot);
       if (side_ == Side::kReceive) taken->CS.Length = 0;
     }
-    // In this order: a slot that is lost when we are killed in between is better than one that is both
-    // free and posted, for others share them.
+    // The queue advances before the slot is freed. A process that is killed in between leaks a slot, which is better
+    // than a slot both free and posted: the family shares the slots.
     queue_.dequeued.store(head + 1, std::memory_order_release);
     descriptor = taken;
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -184,7 +184,7 @@ VIP_RETURN WorkQueue::take(VIP_DESCRIPTOR*& descriptor) {
   }
 }
 
-// A queue that is being cleared looks empty before its VI is gone.
+// A queue that is being cleared looks empty before its VI is gone, so this waits for the lock.
 VIP_RETURN WorkQueue::nothing_posted() const {
   if (queue_.lock.load(std::memory_order_acquire) != 0) Lock cleared(queue_.lock, session_.member);
   return valid() ? VIP_DESCRIPTOR_ERROR : VIP_INVALID_PARAMETER;

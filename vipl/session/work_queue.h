@@ -33,8 +33,8 @@ class WorkQueue {
     return body.generation != 0;
   }
 
-  // Whether the driver has not destroyed the VI either, which it does first. Under the session's
-  // lock: what is then written about the VI is overwritten when another takes its place.
+  // Whether also the driver has not destroyed the VI, which it does before valid() changes. To be called under the
+  // session's lock: what is then written about the VI is overwritten when another VI takes its place.
   bool current() const {
     const auto& status = session_.view.vi(vi_).status;
     const std::uint32_t now = status.generation.load(std::memory_order_acquire);
@@ -71,7 +71,7 @@ class WorkQueue {
   std::atomic<std::uint32_t>& sleepers() const { return queue_.sleepers; }
 
  private:
-  // As the driver counts it; 0 if the VI is not valid, or another process's.
+  // The generation as the driver counts it; 0 if the VI is not valid, or belongs to another process.
   std::uint32_t generation() const { return session_.generation_of(queue_, generation_); }
 
   void fill(layout::Slot& slot, const VIP_DESCRIPTOR& descriptor, VIP_MEM_HANDLE memory) const;

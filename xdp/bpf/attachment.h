@@ -18,7 +18,7 @@ struct AttachmentOptions {
   std::uint32_t queues;  // receive queues, for the size of the map
   bool native;
   bool frags;  // packets may lie in several pages; costs 0.1 to 0.3 us a frame in generic mode
-  int lock;    // the interface's, which a guard holds too
+  int lock;    // the interface's lock, which a guard holds too
   std::function<void(std::string_view)> note;
 };
 

@@ -55,7 +55,7 @@ static __always_inline enum grant_verdict judge(struct __sk_buff *frame, __u32 i
   if (!grant || grant->holder == GRANT_NOBODY)
     return GRANT_FORBIDDEN;
   if ((const void *)(word + 8) > end) {
-    // Too short, or not in one piece.
+    // The frame is too short, or can't be had in one piece.
     if (bpf_skb_pull_data(frame, TYPE_AT + 1))
       return GRANT_FORBIDDEN;
     word = (const __u16 *)(long)frame->data;
@@ -79,7 +79,7 @@ static __always_inline enum grant_verdict judge(struct __sk_buff *frame, __u32 i
     __u16 claimed[3];
     if (bpf_skb_load_bytes(frame, host_at, claimed, sizeof(claimed)) || !same(claimed, host))
       return GRANT_FORBIDDEN;
-    // The pointers into the frame are still good: nothing was moved.
+    // The pointers into the frame are still valid, as nothing was moved.
   }
 
   number = bpf_ntohs(word[2]) & (VIADUCT_GRANTS - 1);

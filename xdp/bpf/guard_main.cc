@@ -14,7 +14,8 @@
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
-  // A supervisor that stops the agent tells us too, but it is the agent's end that counts.
+  // A supervisor that stops the agent sends these signals to the guard too, which must stay until the agent has
+  // ended.
   for (const int s : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) signal(s, SIG_IGN);
   closefrom(5);
   viaduct::silence_xdp_libraries();

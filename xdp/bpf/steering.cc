@@ -15,7 +15,7 @@ bool is_ours(const xdp_program* program) {
   return program != nullptr && std::strcmp(xdp_program__name(program), kSteerName) == 0;
 }
 
-// Takes one of ours off. False when there was none, or it can't be taken off.
+// Takes one program of ours off. False when there was none, or it can't be taken off.
 bool remove_one(int ifindex) {
   xdp_multiprog* all = xdp_multiprog__get_from_ifindex(ifindex);
   if (libxdp_get_error(all) != 0) return false;
@@ -24,7 +24,7 @@ bool remove_one(int ifindex) {
   if (xdp_multiprog__is_legacy(all)) {
     const xdp_program* program = xdp_multiprog__main_prog(all);
     if (is_ours(program)) {
-      // Only if it is still the one that we have seen.
+      // Detaches the program only if it is still the one that we have seen.
       DECLARE_LIBBPF_OPTS(bpf_xdp_attach_opts, options, .old_prog_fd = xdp_program__fd(program));
       const unsigned flags = mode == XDP_MODE_SKB ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE;
       removed = bpf_xdp_detach(ifindex, flags | XDP_FLAGS_REPLACE, &options) == 0;

@@ -1,11 +1,12 @@
 // Steering by TCX: a program on the ingress of the interface gives our frames to a macvlan child, whose XDP
 // program, in generic mode, gives them to the socket.
 //
-// An XDP program in generic mode on the interface itself would have the kernel copy every long packet into one
-// piece first, those of other protocols too: TCP's segments, and our own trains. Here only our frames meet one.
-// Both programs hang on links, so they end with this process; the child stays until remove_steering_child().
+// An XDP program in generic mode on the interface itself would have the kernel copy every long packet into one piece
+// first, those of other protocols too: TCP's segments, and our own trains. In this way only our frames meet an XDP
+// program. Both programs hang on links, so they end with this process; the child stays until remove_steering_child().
 //
-// While it is there, the kernel attaches no other XDP program to the interface; one that is there already stays.
+// While the child is there, the kernel attaches no other XDP program to the interface; one that is there already
+// stays.
 #ifndef VIADUCT_XDP_BPF_TCX_ATTACHMENT_H
 #define VIADUCT_XDP_BPF_TCX_ATTACHMENT_H
 
@@ -38,7 +39,7 @@ class TcxAttachment final : public Attachment {
   void undo();
 
   std::string interface_;
-  std::string name_;  // of the child
+  std::string name_;  // the child's
   int child_ = 0;
   steer_bpf* steer_ = nullptr;
   Descriptor on_child_, on_ingress_;

@@ -39,7 +39,7 @@ constexpr std::uint32_t kLeastQueues = 64;
 
 bool dispatcher_used = false;
 
-// libxdp looks programs up by number. Without the right to that it would attach ours alone, for ever,
+// Whether libxdp may look programs up by number. Without that right it would attach our program alone and for ever,
 // and could not take it off.
 bool may_look_up_programs() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
@@ -70,7 +70,7 @@ XdpAttachment::XdpAttachment(const AttachmentOptions& options) : options_(option
   silence_xdp_libraries();
   // Without a file system to pin in there is no dispatcher; inside "ip netns exec" it is missing.
   setenv("LIBXDP_BPFFS_AUTOMOUNT", "1", 0);
-  remove_steering(options_.ifindex);  // of an earlier agent: the lock is ours
+  remove_steering(options_.ifindex);  // of an earlier agent, which is gone: we have the lock
   skeleton_ = steer_bpf__open();
   if (skeleton_ == nullptr) {
     throw PortError(std::string(options_.interface) +
@@ -133,7 +133,7 @@ void XdpAttachment::fail(int error) const {
   }
 }
 
-// False when there can be no dispatcher here; then nothing is attached.
+// Attaches the program to libxdp's dispatcher. False when there can be none here; then nothing is attached.
 bool XdpAttachment::attach_to_dispatcher() {
   DECLARE_LIBXDP_OPTS(xdp_program_opts, of, .obj = skeleton_->obj, .prog_name = kSteerName);
   program_ = xdp_program__create(&of);
@@ -151,7 +151,7 @@ bool XdpAttachment::attach_to_dispatcher() {
     dispatcher_used = true;
     return true;
   }
-  // libxdp has attached it alone, and for ever: take it off again and use a link.
+  // libxdp has attached the program alone and for ever: takes it off again, and uses a link.
   xdp_program__detach(program_, options_.ifindex, mode, 0);
   options_.note(std::string(options_.interface) +
                 ": libxdp's dispatcher does not work here (no BPF file system, or no extension "
@@ -188,7 +188,7 @@ void XdpAttachment::detach() {
 std::string XdpAttachment::start_guard() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return std::string("pipe: ") + std::strerror(errno);
-  // By way of high numbers, so that neither is overwritten by the other.
+  // The descriptors are duplicated to high numbers first, so that neither is overwritten by the other.
   constexpr int kPipe = 3, kLock = 4;
   const int pipe_copy = fcntl(ends[0], F_DUPFD_CLOEXEC, 10);
   const int lock_copy = fcntl(options_.lock, F_DUPFD_CLOEXEC, 10);
@@ -226,13 +226,13 @@ std::string XdpAttachment::start_guard() {
   return {};
 }
 
-// A pipe without a reader says so.
+// The guard has ended if the pipe has no reader.
 bool XdpAttachment::guard_lives() const {
   pollfd state{guard_pipe_, 0, 0};
   return poll(&state, 1, 0) == 0;
 }
 
-// To be called when there is nothing left for it to take off.
+// Ends the guard; to be called when there is nothing left for it to take off.
 void XdpAttachment::dismiss_guard() {
   if (guard_pipe_ < 0) return;
   kill(guard_, SIGKILL);

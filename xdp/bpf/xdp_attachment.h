@@ -35,8 +35,8 @@ class XdpAttachment final : public Attachment {
   // Starts another guard if ours has died.
   void look_after() override;
 
-  // Whether one of this process has been attached to a dispatcher: to take it off, or to attach
-  // another one, needs CAP_SYS_ADMIN, because libxdp looks programs up by number.
+  // Whether a program of this process has been attached to a dispatcher. To take it off, or to attach another one,
+  // needs CAP_SYS_ADMIN, because libxdp looks programs up by number.
   static bool dispatcher_in_use();
 
  private:

@@ -28,7 +28,7 @@ bool has_socket(int program, const MacAddress& address, std::uint16_t ether_type
   return bpf_prog_test_run_opts(program, &run) == 0 && run.retval == XDP_REDIRECT;
 }
 
-// Not by a link, which would end with this process.
+// The program is not attached by a link, which would end with this process.
 int attach_child_program(int child, int program) {
   return -bpf_xdp_attach(child, program, XDP_FLAGS_SKB_MODE | XDP_FLAGS_UPDATE_IF_NOEXIST, nullptr);
 }

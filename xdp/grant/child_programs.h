@@ -15,8 +15,8 @@ namespace viaduct {
 
 class ChildProgramsAside {
  public:
-  // Of the children of this interface that agents have made. Without CAP_SYS_ADMIN for good: no agent
-  // can go on with them then.
+  // Takes the programs off the children of this interface that agents have made. Without CAP_SYS_ADMIN they are off
+  // for good: no agent can go on with them then.
   explicit ChildProgramsAside(int lower);
   // Puts them back.
   ~ChildProgramsAside();
@@ -30,11 +30,11 @@ class ChildProgramsAside {
 // The program on a child; empty if there is none. Needs CAP_SYS_ADMIN.
 Descriptor child_program(int child);
 
-// Whether a process has the socket to which such a program gives frames for this address. The program's
-// map has the socket until the last process has closed it.
+// Whether a process still has the socket to which this child program gives frames for the address. The program's map
+// has the socket until the last process has closed it.
 bool has_socket(int program, const MacAddress& address, std::uint16_t ether_type);
 
-// Attaches it, for as long as the child is there. 0, or an error.
+// Attaches the program for as long as the child is there. Returns 0, or an error.
 int attach_child_program(int child, int program);
 
 }  // namespace viaduct

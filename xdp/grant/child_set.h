@@ -19,7 +19,7 @@ class ChildSet {
   void remove(const MacAddress& child) {
     if (has(child.data())) children_[slot_of(child.data())] = 0;
   }
-  // `address`: the six bytes of one.
+  // `address`: the six bytes of an address.
   bool has(const void* address) const { return children_[slot_of(address)] == number_of(address); }
 
  private:

@@ -16,7 +16,7 @@ struct FilterEntry {
   MacAddress address;
 };
 
-// Whose port it is and, by their numbers, the files in memory that came with it.
+// The user whose port it is and, by their numbers, the files in memory that came with the port.
 struct FilterHolder {
   uid_t user;
   std::uint64_t device, granted_segment, umem;

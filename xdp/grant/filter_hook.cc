@@ -11,7 +11,7 @@ namespace viaduct {
 // libbpf does not know TCX yet, so the kernel is asked directly.
 std::optional<std::vector<std::uint32_t>> tcx_programs(int ifindex) {
   std::vector<std::uint32_t> out(64);
-  // As the kernel has it now; the `revision` behind is written too.
+  // The structure as the kernel has it now; it also writes the `revision` behind.
   struct {
     std::uint32_t ifindex, attach_type, query_flags, attach_flags;
     std::uint64_t ids;

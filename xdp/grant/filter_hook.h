@@ -14,7 +14,8 @@
 
 namespace viaduct {
 
-// The headers may be older. A program that is attached by itself and not by a link stays until it is detached.
+// The headers may not have this number yet. A program that is attached by itself and not by a link stays until it is
+// detached.
 inline constexpr auto kTcxEgress = static_cast<bpf_attach_type>(47);
 inline constexpr std::uint32_t kClassicHandle = 0x5649, kClassicPriority = 0x5649;
 
@@ -24,7 +25,7 @@ std::optional<std::vector<std::uint32_t>> tcx_programs(int ifindex);
 // Makes the qdisc where the filter will need one. True: there was none before.
 bool prepare_hook(int ifindex);
 
-// 0, also if there is one already, or an error.
+// Returns 0, also if there is a hook already, or an error.
 int make_classic_hook(int ifindex);
 bpf_tc_hook classic_hook(int ifindex);
 void detach_classic(int ifindex);

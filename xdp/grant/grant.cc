@@ -123,7 +123,7 @@ std::string Grant::explain(const char* what, int error) const {
   return text;
 }
 
-// With frames of several chunks where the link has them; without where they are refused.
+// Makes the port with frames of several chunks where the link has them, without where they are refused.
 void Grant::make_port(const Options& options) {
   const std::uint32_t link = filter_.lower().mtu, single = mtu_in_chunk(link);
   layout_.mtu = options.parts ? std::min(link, kLongestMtu) : single;
@@ -140,7 +140,7 @@ void Grant::make_port(const Options& options) {
   }
 }
 
-// Throws PartsRefused if it may do without `parts`; then nothing is left of what it has made.
+// Throws PartsRefused if it may work without `parts`; then nothing is left of what it has made.
 void Grant::open_port(const Options& options, bool parts) {
   const std::unique_ptr<granted_bpf, void (*)(granted_bpf*)> program(granted_bpf__open(),
                                                                      granted_bpf__destroy);
@@ -199,7 +199,7 @@ void Grant::open_socket(const Options& options, bool parts) {
 bool Grant::say(std::span<const std::byte> frame) {
   if (packets_ < 0) {
     packets_ = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    // With the mark, the filter delivers to other children of the interface.
+    // The mark makes the filter deliver the frame also to other children of the interface.
     if (packets_ < 0 ||
         setsockopt(packets_, SOL_SOCKET, SO_MARK, &entry_.mark, sizeof entry_.mark) != 0) {
       return false;

@@ -38,13 +38,13 @@ class Grant {
 
   // Throws PortError.
   explicit Grant(const Options& options);
-  // One that an earlier agent has made. `filter` is in the place of that agent's.
+  // A port that an earlier agent has made. `filter` has taken the place of that agent's.
   Grant(GrantFilter& filter, GrantRemains::Port&& left);
   ~Grant();
   Grant(const Grant&) = delete;
   Grant& operator=(const Grant&) = delete;
 
-  // For the program, which gets copies of them; they stay ours to close. -1: an earlier agent's.
+  // Descriptors for the program, which gets copies of them; they stay ours to close. -1: an earlier agent has them.
   int socket() const { return socket_; }
   int umem() const { return umem_; }
   const GrantedLayout& layout() const { return layout_; }
@@ -63,15 +63,15 @@ class Grant {
   void enter_holder(const GrantFilter::Holder& holder);
   // The buffers of an earlier agent's port.
   void take_umem(int umem) { umem_ = umem; }
-  // All of it stays, and the filter with it, when this object goes.
+  // The whole port stays, and the filter with it, when this object goes.
   void leave();
 
-  // Takes child, socket and buffers away, and waits for it, some tens of ms. After that is_kept() tells
-  // whether a program still has a copy of the socket, as only one that means harm does: its buffers stay
-  // in memory, and locked, until the copy is closed too.
+  // Takes child, socket and buffers away, and waits for that, some tens of ms. Afterwards is_kept() tells whether a
+  // program still has a copy of the socket, which only a program that means harm does: its buffers stay in memory,
+  // and locked, until the copy is closed too.
   void end();
   bool is_kept() const;
-  // To be called when no program keeps it any more. The destructor does that too.
+  // Frees the port's number; to be called when no program keeps the socket any more. The destructor does that too.
   void release();
 
  private:
@@ -90,7 +90,7 @@ class Grant {
   int ifindex_ = 0;
   int umem_ = -1;
   int socket_ = -1;
-  int program_ = -1;  // on the child
+  int program_ = -1;  // the program on the child
   int packets_ = -1;  // the socket of say()
   bool ended_ = false;
   bool entry_settled_ = false;

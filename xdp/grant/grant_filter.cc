@@ -102,7 +102,7 @@ GrantFilter::~GrantFilter() {
 
 void GrantFilter::later(std::function<void()> work) {
   if (!worker_.joinable()) {
-    // Signals are for the other threads.
+    // Signals are left to the other threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -152,7 +152,8 @@ void GrantFilter::attach(const GrantRemains* remains) {
   if (error != 0) throw PortError(explain(lower_, "attach the egress filter", error));
 }
 
-// 0, or an error: EINVAL where the kernel has no TCX. At no time is there no filter.
+// Attaches the filter by TCX. Returns 0, or an error: EINVAL where the kernel has no TCX. At no time is there no
+// filter.
 int GrantFilter::attach_tcx(int program, const GrantRemains* remains) {
   const int before = remains != nullptr && !remains->classic ? remains->filter.get() : -1;
   DECLARE_LIBBPF_OPTS(bpf_prog_attach_opts, instead, .flags = BPF_F_REPLACE, .replace_prog_fd = before);
@@ -160,7 +161,7 @@ int GrantFilter::attach_tcx(int program, const GrantRemains* remains) {
     if (const int error = -bpf_prog_attach(program, lower_.index, kTcxEgress, 0)) return error;
     if (before >= 0) bpf_prog_detach2(before, lower_.index, kTcxEgress);
   }
-  // An earlier agent's may be there, too: frames would pass both.
+  // An earlier agent's filter may be there too, as a clsact filter: frames would have to pass both.
   if (remains != nullptr) detach_classic(lower_.index);
   return 0;
 }

@@ -1,13 +1,13 @@
 // The egress filter of an interface that has granted ports.
 //
 // A frame that carries the mark of a granted socket leaves only with the address of that port's
-// child as source and with our EtherType, not too long, and not if it does what is the agent's:
-// answers to names, sends a requester elsewhere, goes to a group address. A connection request names
+// child as source and with our EtherType, and if it is not too long. It must not do what only the agent may do:
+// answer for names, send a requester elsewhere, go to a group address. A connection request must name
 // this host. A frame for another child of this interface is delivered to it. Dropped frames are
 // counted. Frames without such a mark pass untouched.
 //
-// The program stays when this process dies, because the granted programs and their sockets do: the
-// next one puts its own in its place and goes on with the same tables (grant_remains.h).
+// The filter program stays when this process dies, because the granted programs and their sockets stay: the next
+// agent puts its own filter program in its place and goes on with the same tables (grant_remains.h).
 #ifndef VIADUCT_XDP_GRANT_GRANT_FILTER_H
 #define VIADUCT_XDP_GRANT_GRANT_FILTER_H
 
@@ -35,7 +35,7 @@ inline constexpr std::uint32_t kConnectHostAt = 54;
 
 class GrantFilter {
  public:
-  // Frames of one grant, or of all.
+  // Counts of the frames of one grant, or of all grants.
   struct Counts {
     std::uint64_t passed = 0;
     std::uint64_t forged_source = 0;
@@ -79,7 +79,7 @@ class GrantFilter {
   void later(std::function<void()> work);
 
   Counts counts(const Entry& entry) const;
-  // Of all grants that there have been.
+  // Counts of all grants that there have been.
   Counts counts() const;
 
  private:
@@ -92,7 +92,7 @@ class GrantFilter {
   std::uint16_t ether_type_;
   grant_filter_bpf* program_ = nullptr;
   bool kept_ = false;
-  std::optional<Entry> relay_child_;  // of the one before
+  std::optional<Entry> relay_child_;  // of the filter that this one replaced
   bool classic_ = false;  // attached by clsact: there is no TCX
   std::string why_classic_;
   std::vector<bool> used_;

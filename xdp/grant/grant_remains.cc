@@ -27,7 +27,7 @@ std::string name_of(int program) {
   return info.name;
 }
 
-// Our programs on the egress of an interface.
+// Our filter programs on the egress of an interface.
 std::vector<Descriptor> tcx_filters(int ifindex) {
   std::vector<Descriptor> out;
   for (const std::uint32_t id : tcx_programs(ifindex).value_or(std::vector<std::uint32_t>())) {
@@ -51,7 +51,7 @@ void detach_all(int ifindex) {
   detach_classic(ifindex);
 }
 
-// The filter's tables, if they are as this agent's would be.
+// Finds the filter's tables, if they are as this agent's would be.
 void find_tables(GrantRemains& out) {
   std::uint32_t ids[16];
   bpf_prog_info info{};

@@ -33,9 +33,8 @@ struct GrantRemains {
   unsigned removed = 0;                    // children
 };
 
-// Finds what can be gone on with: then a GrantFilter must be made of it. All else is removed; if
-// there is nothing (no `ports`), the filter too. The caller must hold the interface's lock; without
-// CAP_SYS_ADMIN nothing is found.
+// Finds ports that can be gone on with, for which a GrantFilter must then be made. All else is removed; if there are
+// no such ports, the filter too. The caller must hold the interface's lock; without CAP_SYS_ADMIN nothing is found.
 GrantRemains take_remains(const Interface& lower, std::uint16_t ether_type);
 
 // Deletes everything that an earlier agent has left: children, then the filter. Returns how many

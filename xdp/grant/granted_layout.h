@@ -38,7 +38,8 @@ constexpr std::uint32_t granted_filled(std::uint32_t receive, std::uint32_t ring
   return filled < ring ? filled : ring;
 }
 
-// ... and how many a port may have whose bursts have needed half of these: many connections at once send more than one.
+// ... and how many a port may have later, if bursts have needed half of the first number: many connections at once
+// send more than one burst.
 constexpr std::uint32_t granted_filled_at_most(std::uint32_t receive, std::uint32_t ring) {
   const std::uint32_t most = receive - (receive + 3) / 4;
   return most < ring ? most : ring;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kLeastChunk = 2048, kMostChunk = 4096, kMostRing = 1u << 16;
 
-// Not from <bit>: on a baseline x86 that calls a function of the compiler's library.
+// std::has_single_bit() is not used: on a baseline x86 it calls a function of the compiler's library.
 constexpr bool is_power(std::uint32_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
 bool plausible(const GrantedLayout& layout) {
@@ -67,7 +67,8 @@ const char* GrantedPort::map(int umem) {
     if (assembly_ == nullptr) return "no memory for the port's long frames";
   }
   state_bytes_ = XskQueue::state_bytes(shape);
-  // Shared, as the object may be: a family of processes goes on with the same lists.
+  // The memory is shared with forked children, as the object may be: a family of processes goes on with the same
+  // lists.
   state_ = system_calls::map(state_bytes_, -1, 0);
   if (state_ == nullptr) return "no memory for the port's lists";
   queue_.set_up(shape, static_cast<std::byte*>(area_), static_cast<std::byte*>(assembly_), state_,
@@ -86,7 +87,7 @@ const char* GrantedPort::add_local(const MacAddress& peer, std::uint64_t program
   return local_->add(peer, program, file, end);
 }
 
-// Frames that come by the kernel, such as that a connection or the peer has ended, are handed out behind all that
+// Hands out frames that come by the kernel (such as: a connection, or the peer, has ended) behind all frames that
 // were in the rings before them: a ring gives a few frames at a time.
 std::size_t GrantedPort::receive_both(std::span<Frame> frames) {
   if (held_.count == 0) hold();
@@ -139,7 +140,7 @@ const char* GrantedPort::open_trains(int socket, int guard, const int (&pipe)[2]
   return failed;
 }
 
-// Frames that have come by the queue since were sent earlier, or they would not be here: they go first.
+// Frames that have come by the queue by now were sent before the train, so they go first.
 std::size_t GrantedPort::receive_trains(std::span<Frame> frames) {
   if (!trains_.look()) return 0;
   if (local_ == nullptr) {
@@ -156,7 +157,7 @@ std::size_t GrantedPort::receive_trains(std::span<Frame> frames) {
 void GrantedPort::submit_bulk(std::span<const Frame> frames) {
   for (const Frame& frame : frames) {
     if (trains_.add(frame)) continue;
-    // Frames submitted before must arrive before.
+    // Frames that were submitted before must arrive before.
     queue_.flush();
     flush_train();
     trains_.add(frame);

@@ -38,7 +38,8 @@ class GrantedPort {
   // Maps rings and UMEM. Takes both descriptors over (also on failure). Returns nullptr, or in a
   // few words what failed; errno then says why.
   const char* open(int socket, int umem, const GrantedLayout& layout);
-  // With trains of these frame types; after open(). Takes all over; `pipe` is that of TrainPages::open().
+  // Opens trains of these frame types; after open(). Takes all descriptors over; `pipe` is that of
+  // TrainPages::open().
   // `guard`: TrainSocket::keep_guard().
   const char* open_trains(int socket, int guard, const int (&pipe)[2], const TrainAddress& own, std::uint32_t types);
 
@@ -73,8 +74,8 @@ class GrantedPort {
            (trains_.is_due() && trains_.look());
   }
 
-  // Before a thread sleeps on descriptor(): frames that come otherwise, but for trains, will make it
-  // readable, until the next receive(). False: something has come.
+  // To be called before a thread sleeps on descriptor(): from now on all frames but those of trains make it readable,
+  // until the next receive(). False: something has come.
   bool prepare_to_sleep() {
     return local_ == nullptr || (held_.count == 0 && local_->prepare_to_sleep());
   }
@@ -114,7 +115,7 @@ class GrantedPort {
   // trains is a system call, which a thread that a frame has woken does without. -1: none.
   int train_descriptor() const { return trains_.descriptor(); }
   void trains_came() { trains_.expect(); }
-  // All that the port has; -1: none.
+  // All descriptors that the port has; -1: none.
   static constexpr int kDescriptors = 5;
   void descriptors(int (&out)[kDescriptors]) const {
     int pipe[2];
@@ -124,7 +125,7 @@ class GrantedPort {
   }
   PortCounters counters();
   bool reaches(const MacAddress&) const { return true; }
-  // The port is its own.
+  // The port itself is its bulk path.
   GrantedPort& bulk_path() { return *this; }
 
  private:
@@ -140,12 +141,12 @@ class GrantedPort {
   std::size_t receive_trains(std::span<Frame> frames);
   void flush_train();
 
-  // Frames of the kernel, behind what is in the rings.
+  // Frames from the kernel that are handed out behind what is in the rings.
   struct Held {
     static constexpr std::uint32_t kMost = 32;
     Frame frames[kMost];
     std::uint32_t count;
-    bool for_train;  // what waits goes behind them
+    bool for_train;  // frames of the train go behind them
   };
 
   GrantedLayout layout_{};

@@ -94,8 +94,8 @@ int create_child(const Interface& lower, const std::string& name, const std::str
   const int ifindex = static_cast<int>(if_nametoindex(name.c_str()));
   try {
     const Owned<rtnl_link> self = with_index(ifindex);
-    // IPv6 would send frames of its own from an interface that comes up. A kernel without IPv6
-    // refuses to hear of it.
+    // The kernel's IPv6 would send frames of its own from an interface that comes up. A kernel without IPv6 refuses
+    // this setting.
     Owned<rtnl_link> quiet = with_index(ifindex);
     rtnl_link_inet6_set_addr_gen_mode(quiet.get(), rtnl_link_inet6_str2addrgenmode("none"));
     rtnl_link_change(socket.get(), self.get(), quiet.get(), 0);
@@ -139,7 +139,7 @@ unsigned delete_children(int lower, const std::string& prefix, const std::string
   unsigned deleted = 0;
   for_each_child(lower, prefix, [&](nl_sock* socket, rtnl_link* link) {
     const char* const said = rtnl_link_get_ifalias(link);
-    // An agent that was killed between making it and giving it the alias has left it down.
+    // An agent that was killed after it had made the child and before it gave it the alias has left it down.
     const bool half_made = said == nullptr && (rtnl_link_get_flags(link) & IFF_UP) == 0 &&
                            rtnl_link_macvlan_get_mode(link) == MACVLAN_MODE_PRIVATE;
     if (said != nullptr ? alias != said : !half_made) return;

@@ -17,7 +17,7 @@ int create_child(const Interface& lower, const std::string& name, const std::str
 // An address that no device has by chance: unicast, locally administered. Throws PortError.
 MacAddress random_address(const Interface& lower);
 
-// Quietly; it may be gone already.
+// Deletes an interface; says nothing if it is gone already.
 void delete_child(int ifindex);
 
 // The children of `lower` whose names begin so, that have the alias, and that are up and private.

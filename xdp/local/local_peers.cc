@@ -16,7 +16,7 @@ constexpr std::size_t kAddressBytes = 6;
 constexpr std::size_t kEthernet = 14;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// A child that was forked has a copy, and gives that back without the parent's noticing.
+// Maps private memory: a forked child has a copy, and what it changes there does not show in the parent.
 void* map_private(std::size_t bytes) {
   const long at = ::syscall(SYS_mmap, nullptr, bytes, static_cast<long>(PROT_READ | PROT_WRITE),
                             static_cast<long>(MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE), -1L, 0L);
@@ -67,7 +67,7 @@ const char* LocalPeers::add(const MacAddress& address, std::uint64_t program, in
   if (full) return "there are too many local peers";
   if (!fits || end > 1) return "the rings are not what they should be";
   if (memory == nullptr) return "can't map the rings";
-  // A program may have got an address that another one had.
+  // Another program may have got the address of an earlier peer.
   if (peer != nullptr) system_calls::unmap(peer->memory, kFileBytes);
   if (peer == nullptr) peer = &peers_[count_++];
   auto* const base = static_cast<std::byte*>(memory);
@@ -90,7 +90,7 @@ void LocalPeers::end(const MacAddress& address) {
   if (Peer* const peer = find(address)) peer->ended = true;
 }
 
-// The last one takes its number.
+// Forgets a peer; the last peer takes its number.
 void LocalPeers::forget(std::uint32_t number) {
   by_address_[slot(peers_[number].address)] = 0;
   system_calls::unmap(peers_[number].memory, kFileBytes);

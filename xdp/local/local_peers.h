@@ -29,7 +29,8 @@ class LocalPeers {
   // Marks the ids of frames that have to do with these peers.
   static constexpr std::uint32_t kId = 0x20000000;
 
-  // In memory of its own; `kept`: how many received frames the borrower may keep. nullptr: no memory.
+  // Makes the object in memory of its own; `kept`: how many received frames the borrower may keep. nullptr: no
+  // memory.
   static LocalPeers* make(const MacAddress& own, std::uint32_t kept);
   static void destroy(LocalPeers* peers);
 
@@ -39,22 +40,22 @@ class LocalPeers {
   // The peer has ended. Frames still in the ring are received, then the pair is given back.
   void end(const MacAddress& peer);
 
-  // Whether frames can be sent to it: it has its end of the rings.
+  // Whether frames can be sent to the peer: it has its end of the rings.
   bool has(const MacAddress& address) const {
     const Peer* const peer = find(address);
     return peer != nullptr && peer->out.has_consumer();
   }
 
   std::size_t receive(std::span<Frame> frames);
-  // Whether what was in the rings at mark() has been received.
+  // is_past_mark(): whether all that was in the rings at mark() has been received.
   void mark();
   bool is_past_mark();
   void release(const Frame& frame) { free_[free_count_++] = frame.id & ~kId; }
 
-  // One frame of so many bytes at most. False: there is no room, or no such peer (any more).
+  // Reserves one frame of so many bytes at most. False: there is no room, or no such peer (any more).
   bool reserve(const MacAddress& to, std::uint32_t bytes, Frame& frame);
   void submit(const Frame& frame);
-  // After submit(): wakes the receivers that sleep, by wake(address).
+  // To be called after submit(): wakes the receivers that sleep, by wake(address).
   template <class Wake>
   void flush(Wake&& wake) {
     if (unflushed_ == 0) return;
@@ -71,7 +72,7 @@ class LocalPeers {
     return false;
   }
 
-  // From now on senders must wake this end. False, and they need not, if a frame has come.
+  // Asks senders to wake this end from now on. False if a frame has come: then they need not.
   bool prepare_to_sleep();
 
   struct Counters {
@@ -89,7 +90,7 @@ class LocalPeers {
     MacAddress address;
     std::uint64_t program;
     bool ended;
-    bool break_counted;  // of its ring
+    bool break_counted;  // a break of its ring has been counted
     void* memory;
     RingWriter out;
     RingReader in;
@@ -110,7 +111,7 @@ class LocalPeers {
   static std::uint32_t slot(const MacAddress& peer) { return (peer[4] << 8u | peer[5]) & (kSlots - 1); }
 
   static constexpr std::uint32_t kBurst = 64;
-  // Bytes that are taken of a ring at once: they should be in the cache when they are looked at.
+  // Bytes that are taken from a ring at once: they should still be in the cache when they are looked at.
   static constexpr std::size_t kBudget = 32u << 10;
   static constexpr std::size_t kStride = kMostFrame + 2 * kLine;
 
@@ -119,14 +120,14 @@ class LocalPeers {
   std::uint32_t free_count_;
   std::uint32_t count_ = 0;
   std::uint64_t unflushed_ = 0;  // peers, a bit for each
-  std::uint32_t turn_ = 0;       // whose ring is looked at first
+  std::uint32_t turn_ = 0;       // the peer whose ring is looked at first
   std::uint32_t naps_ = 0;
   bool sleeping_ = false;
   Counters counters_{};
   std::array<std::uint8_t, kSlots> by_address_{};  // number + 1; 0: none
   std::array<Peer, kMost> peers_{};
   std::uint32_t buffers_;
-  std::uint32_t* free_;       // numbers of free ones; the one given last is taken first
+  std::uint32_t* free_;       // numbers of free buffers; the one given back last is taken first
 };
 
 }  // namespace viaduct::local

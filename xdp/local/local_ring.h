@@ -40,7 +40,7 @@ inline constexpr std::uint32_t kShortAt = 4;
 // Words by which the consumer of a ring informs its producer.
 struct Control {
   alignas(kLine) std::atomic<std::uint64_t> taken{0};   // bytes of the ring taken so far
-  alignas(kLine) std::atomic<std::uint32_t> asleep{0};  // not 0: it is to be woken; changes each time
+  alignas(kLine) std::atomic<std::uint32_t> asleep{0};  // not 0: the consumer is to be woken; changes each time
   alignas(kLine) std::atomic<std::uint32_t> attached{0};  // 1: there is a consumer
   alignas(kLine) std::byte pad[kLine];
 };
@@ -52,7 +52,7 @@ struct Track {
   std::atomic<std::uint64_t> published{0};                // pack(): where the next record begins, after how many frames
   std::atomic<std::uint32_t> ended{0};                    // 1: the agent says that a program of the pair has ended
 
-  // Both in one word, so that they fit each other; both modulo 2^32.
+  // Both numbers are in one word, so that they fit each other; both are modulo 2^32.
   static constexpr std::uint64_t pack(std::uint64_t position, std::uint64_t frames) {
     return frames << 32 | static_cast<std::uint32_t>(position / kLine);
   }
@@ -95,8 +95,8 @@ class RingWriter {
   // Whether the other end has come.
   bool has_consumer() const { return control_->attached.load(std::memory_order_acquire) != 0; }
 
-  // Room for a frame of so many bytes, at most kMostFrame; nullptr if there is none. Until publish()
-  // nothing has happened.
+  // Room for a frame of so many bytes, at most kMostFrame; nullptr if there is none. The consumer sees nothing before
+  // publish().
   std::byte* reserve(std::uint32_t bytes) {
     const std::uint32_t record = record_bytes(bytes);
     const std::uint32_t to_end = Words::to_end(head_);
@@ -114,7 +114,7 @@ class RingWriter {
 
   // Hands over the frame that was put at the reserved place, of no more bytes than were reserved.
   void publish(std::uint32_t bytes) {
-    // It may have become short enough to lie elsewhere.
+    // A frame that is shorter than reserved may have to lie elsewhere in its record.
     const std::uint32_t at = frame_at(bytes);
     if (at != at_) [[unlikely]] std::memmove(words_.place(begin_) + at, words_.place(begin_) + at_, bytes);
     const std::uint64_t end = begin_ + record_bytes(bytes);
@@ -126,8 +126,8 @@ class RingWriter {
     track_->published.store(Track::pack(head_, ++frames_), std::memory_order_release);
   }
 
-  // Whether the consumer has to be woken: it sleeps, and it has not been told since it fell asleep.
-  // It is told again now and then, as a wake-up may be lost.
+  // Whether the consumer has to be woken: it sleeps, and it has not been woken since it fell asleep. It is woken
+  // again now and then, as a wake-up may be lost.
   bool must_wake() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const std::uint32_t asleep = control_->asleep.load(std::memory_order_relaxed);
@@ -155,11 +155,11 @@ class RingWriter {
   Words words_;
   Control* control_ = nullptr;
   Track* track_ = nullptr;
-  std::uint64_t frames_ = 0, reserved_ = 0;  // as in the track
+  std::uint64_t frames_ = 0, reserved_ = 0;  // as the track has them
   std::uint64_t head_ = 0;   // where the next record begins, or kWrap goes
-  std::uint64_t begin_ = 0;  // of the record that is reserved
-  std::uint32_t at_ = 0;     // of its frame
-  std::uint32_t free_ = kRingBytes;  // at least
+  std::uint64_t begin_ = 0;  // where the record begins that is reserved
+  std::uint32_t at_ = 0;     // where its frame lies in the record
+  std::uint32_t free_ = kRingBytes;  // bytes that are free at least
   std::uint32_t woken_ = 0, asked_ = 0;
   bool broken_ = false;
 };
@@ -176,8 +176,8 @@ class RingReader {
     return words_.at(tail_).load(std::memory_order_relaxed) == 0 || broken_;
   }
 
-  // Copies the next record to `room`, which is aligned to a line and has room for kMostFrame +
-  // kLongAt bytes. Returns where the frame lies, and its length; nullptr: there is none.
+  // Copies the next record to `room`, which is aligned to a line and has room for kMostFrame + kLongAt bytes. Returns
+  // where the frame lies, and its length; nullptr: there is no record.
   std::byte* take(std::byte* room, std::uint32_t& length) {
     if (broken_) [[unlikely]] return nullptr;
     std::uint32_t word = words_.at(tail_).load(std::memory_order_acquire);
@@ -200,8 +200,8 @@ class RingReader {
   // Frees taken records for the producer. To be called after some take()s.
   void give_room() { control_->taken.store(tail_, std::memory_order_release); }
 
-  // Frames in the ring at mark() have been taken when is_past_mark() says so. A ring has no more than its length,
-  // so a producer that goes on and on delays that by no more.
+  // is_past_mark(): whether all frames that were in the ring at mark() have been taken. A ring has no more bytes than
+  // its length, so a producer that goes on and on delays that by no more.
   void mark() { mark_ = tail_ + kRingBytes; }
   bool is_past_mark() {
     if (empty()) mark_ = tail_;

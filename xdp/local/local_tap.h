@@ -83,7 +83,7 @@ class RingTap {
   const std::byte* ring_ = nullptr;
   const Track* track_ = nullptr;
   std::uint64_t tail_ = 0;
-  std::uint32_t frames_ = 0;  // that were published up to there, modulo 2^32
+  std::uint32_t frames_ = 0;  // frames that were published up to there, modulo 2^32
   std::uint64_t lost_ = 0;
   bool broken_ = false;
 };

@@ -11,14 +11,14 @@ namespace viaduct {
 
 struct OpenedTrainSocket {
   Descriptor socket;
-  // Has the port on all interfaces, and receives nothing: while it is open no user can bind the port to another
-  // interface, which would be no conflict with `socket`, and send from it in this host's name.
+  // The guard has the same port on all interfaces, and receives nothing. While it is open no user can bind the port to
+  // another interface, which would be no conflict with `socket`, and send from it in this host's name.
   Descriptor guard;
   TrainAddress address;
 };
 
-// A UDP socket of this interface alone, with room for what a link brings in a burst. Throws PortError
-// that says why there can be none, as where the interface has no address.
+// Opens a UDP socket of this interface alone, with room for what a link brings in a burst. Throws PortError that says
+// why there can be none, for example that the interface has no address.
 OpenedTrainSocket open_train_socket(const std::string& interface);
 
 }  // namespace viaduct

@@ -13,7 +13,7 @@
 namespace viaduct {
 namespace {
 
-// Before that, each page became a datagram.
+// In earlier kernels each page became a datagram.
 constexpr unsigned kMajor = 6, kMinor = 5;
 
 }  // namespace
@@ -67,9 +67,9 @@ bool TrainPages::put(int socket, std::byte* data, std::size_t bytes) {
   const auto all = static_cast<long>(bytes);
   const bool put = system_calls::put_pages(pipe_[1], {data, bytes}) == all;
   if (put && system_calls::move_pages(pipe_[0], socket, bytes) == all) return true;
-  // Nothing may be left for the next train.
+  // Nothing of this train may be left in the pipe for the next one.
   while (system_calls::read(pipe_[0], data, kTrain) > 0) continue;
-  // A sandbox may forbid it.
+  // A sandbox may forbid vmsplice(): then it is not tried again.
   if (!put) close();
   return false;
 }

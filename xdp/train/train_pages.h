@@ -3,14 +3,14 @@
 //
 //   frames --copied--> pages --vmsplice--> pipe --splice--> socket --> network
 //
-// If the kernel copies, it does so into pages that it has just got back, and where the link is one between two
-// processors these are in the cache of the one that has read the train before. To write there takes several
-// times as long as to write where no processor has looked lately. So there are more pages here than such a cache holds,
-// and each is used again only when all the others have been.
+// If the kernel copies, it does so into pages that it has just got back. Where the link is between two processors,
+// these are in the cache of the one that has read the train before, and to write there takes several times as long as
+// to write where no processor has looked lately. So there are more pages here than such a cache holds, and each page
+// is used again only when all the others have been used.
 //
-// The receiver may not have read them by then, if it has more trains to read than there are pages. Its frames
-// then fail the test of their checksum and count as lost: frames without a checksum must not go this way. Nor
-// must it read what another peer is sent: for another peer there are other pages, see renew().
+// If the receiver has more trains to read than there are pages, a page may be used again before it has been read. Its
+// frames then fail the test of their checksum and count as lost: frames without a checksum must not go this way. Nor
+// may a peer read what another peer is sent: so another peer gets other pages, see renew().
 //
 // For libvipl too: no allocation, no exception, nothing but the C library.
 #ifndef VIADUCT_XDP_TRAIN_TRAIN_PAGES_H
@@ -31,14 +31,14 @@ class TrainPages {
   TrainPages(const TrainPages&) = delete;
   TrainPages& operator=(const TrainPages&) = delete;
 
-  // With the two ends of a pipe, which it takes over: the one to read from first.
+  // `pipe`: the two ends of a pipe, the one to read from first. Takes them over.
   void open(const int (&pipe)[2]);
   void close();
-  // Whether this kernel can, and there is a pipe.
+  // Whether this kernel takes pages, and there is a pipe.
   bool can() const { return pipe_[0] >= 0; }
   void descriptors(int (&out)[2]) const { out[0] = pipe_[0], out[1] = pipe_[1]; }
 
-  // The pages of now are given up. They last as long as trains that were sent from them.
+  // Gives the present pages up. They last as long as trains that were sent from them.
   void renew();
 
   // Sends a train of segments of this length. False if the kernel would not have it.
@@ -55,7 +55,7 @@ class TrainPages {
   int pipe_[2] = {-1, -1};
   std::byte* memory_ = nullptr;
   std::uint32_t next_ = 0;
-  std::uint16_t segment_ = 0;  // as the socket knows it; 0: not yet
+  std::uint16_t segment_ = 0;  // the length that the socket has been told; 0: none yet
 };
 
 }  // namespace viaduct

@@ -25,7 +25,7 @@ constexpr std::size_t kAddressBytes = 6, kTypeAt = 15, kFlagsAt = 17, kLeastFram
 constexpr std::byte kChecked{0x80};  // a flag: has a checksum
 constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-// Of two addresses. A call of memcmp() for each frame would be some of what a train costs.
+// Whether two addresses are the same. A call of memcmp() for each frame would be some of what a train costs.
 bool same(const void* one, const void* other) {
   std::uint32_t head[2];
   std::uint16_t tail[2];
@@ -114,7 +114,7 @@ bool TrainSocket::learn(const MacAddress& mac, const TrainAddress& at, unsigned 
   return true;
 }
 
-// The peer's own place, else a free one, else that of one whose connections have ended.
+// The peer's own place, else a free one, else the place of a peer whose connections have ended.
 TrainSocket::Peer* TrainSocket::place_of(const MacAddress& mac) {
   if (Peer* const own = find(mac.data())) return own;
   Peer *free = nullptr, *left = nullptr;
@@ -125,21 +125,21 @@ TrainSocket::Peer* TrainSocket::place_of(const MacAddress& mac) {
   return free != nullptr ? free : left;
 }
 
-// The only peer, and one that does not send from another address than the one that it is sent to: a connected socket
-// gets no datagrams from there.
+// Whether the socket may be connected to the peer: it is the only peer, and does not send from another address than
+// the one that it is sent to, as a connected socket gets no datagrams from there.
 bool TrainSocket::may_connect(const Peer& peer) const {
   const auto other = peer.by_v4 ? Peer::Heard::kByV6 : Peer::Heard::kByV4;
   return peers_ == 1 && pages_.can() && !peer.alone && peer.heard != other;
 }
 
-// So the kernel need not look for the way each time, and takes pages.
+// Connects the socket, so that the kernel need not look for the way each time, and takes pages.
 void TrainSocket::connect_to(Peer& peer) {
   const sockaddr_in6 to = address_of(peer);
   connected_ = system_calls::connect(socket_, &to) == 0;
   peer.alone = !connected_;
 }
 
-// The kernel then forgets the interface, too.
+// Disconnects the socket. The kernel then forgets the interface too, so it is set anew.
 void TrainSocket::disconnect() {
   int interface = 0;
   socklen_t bytes = sizeof interface;
@@ -165,7 +165,8 @@ bool TrainSocket::add(const Frame& frame) {
         !same(frame.data, before.data)) {
       return false;
     }
-    // A frame may be longer than what it carries: so the next message goes on in the same train.
+    // A frame may be longer than its content. So a short last frame is filled up, and the next message goes on in the
+    // same train.
     if (before.length < segment) {
       if (frame.length * 2 < segment) return false;
       std::memset(before.data + before.length, 0, segment - before.length);
@@ -243,7 +244,7 @@ bool TrainSocket::is_from(const Peer& peer, const sockaddr_in6& from) const {
 bool TrainSocket::look() {
   if (is_waiting()) return true;
   looks_ = 0;
-  expected_.store(false, std::memory_order_relaxed);  // before the look: what comes later is told again
+  expected_.store(false, std::memory_order_relaxed);  // before the look: what comes later sets it again
   if (free_count_ == 0) {
     ++counters_.rx_no_buffer;
     return false;
@@ -261,13 +262,13 @@ bool TrainSocket::look() {
     return false;
   }
   interval_ = kHot, vain_ = 0;
-  looks_ = kHot;  // the next one is due at once: trains come one behind the other
+  looks_ = kHot;  // the next look is due at once: trains come one behind the other
   --free_count_;
   buffer_ = buffer;
   return true;
 }
 
-// The next datagram of the kernel's. received_: its bytes, or that there is none.
+// Takes the next datagram from the kernel. received_: its bytes; negative: there is none.
 bool TrainSocket::take_next(std::byte* data) {
   sockaddr_in6 from;
   iovec piece{data, kBuffer};
@@ -292,7 +293,7 @@ bool TrainSocket::take_next(std::byte* data) {
   return take_datagram(data, static_cast<std::size_t>(got), segment, from);
 }
 
-// Whether a train comes from a peer that may send it; all of it or nothing.
+// Takes a train if it comes from a peer that may send it, all of it or nothing.
 bool TrainSocket::take_datagram(std::byte* data, std::size_t bytes, std::size_t segment,
                                 const sockaddr_in6& from) {
   Peer* const peer = bytes < kLeastFrame ? nullptr : find(data + kAddressBytes);
@@ -321,7 +322,7 @@ bool TrainSocket::take_datagram(std::byte* data, std::size_t bytes, std::size_t 
 
 std::size_t TrainSocket::receive(std::span<Frame> frames) {
   std::size_t n = 0;
-  if (at_ == 0 && at_ != end_) lent_[buffer_] = 1;  // this is done last
+  if (at_ == 0 && at_ != end_) lent_[buffer_] = 1;  // counts one more until all frames are handed out
   for (; n < frames.size() && at_ != end_; ++n) {
     const std::uint32_t length = end_ - at_ < segment_ ? end_ - at_ : segment_;
     frames[n] = {memory_ + buffer_ * kBuffer + at_, length, buffer_};

@@ -44,10 +44,10 @@ class TrainSocket {
   // (the second byte behind the Ethernet header) that may come. Returns nullptr, or what failed;
   // errno says why.
   const char* open(int socket, const TrainAddress& own, std::uint32_t mtu, std::uint32_t types);
-  // Where there is only one peer it is sent to as train_pages.h says. Takes the ends of a pipe over; after open().
+  // Takes over the ends of a pipe, with which the only peer is sent to as train_pages.h says; after open().
   void use_pages(const int (&pipe)[2]) { pages_.open(pipe); }
   const TrainPages& pages() const { return pages_; }
-  // Takes over what keeps others from the socket's port (OpenedTrainSocket::guard), after open(). -1: nothing does.
+  // Takes over the guard of the socket's port (OpenedTrainSocket::guard), after open(). -1: there is none.
   void keep_guard(int guard) { guard_ = guard; }
   int guard() const { return guard_; }
   void close();
@@ -58,8 +58,8 @@ class TrainSocket {
   // Bytes behind the Ethernet header that a frame may have.
   std::uint32_t payload_limit() const { return mtu_ - kAround - kEthernet; }
 
-  // From now on datagrams from there are taken, if their frames have this source. `attempt`: where a
-  // peer has two addresses, which of them is sent to. False: no common way, or no room.
+  // From now on datagrams from `at` are taken if their frames have this source. `attempt`: which address is sent to,
+  // where a peer has two. False: no common way, or no room.
   bool learn(const MacAddress& peer, const TrainAddress& at, unsigned attempt);
   // No connection to the peer is left. The peer may not know that yet and send the first long message of the
   // next connection by train, so its datagrams are still taken until another peer needs the place.
@@ -75,8 +75,7 @@ class TrainSocket {
   bool send();
 
   // --- receiving
-  // Whether it is worth to look: a peer may send, and the last looks were long enough ago; or expect()
-  // was called.
+  // Whether a look is worth while: a peer may send, and the last look was long enough ago; or expect() was called.
   bool is_due() {
     const bool expected = expected_.load(std::memory_order_relaxed);
     if (peers_ == 0) [[likely]] return expected;
@@ -91,7 +90,8 @@ class TrainSocket {
     return memory_ != nullptr && frame.data >= memory_ && frame.data < memory_ + kBuffers * kBuffer;
   }
   void release(const Frame& frame);
-  // descriptor() is readable, if only by a stranger's datagram: the next look is due. Any thread may say so.
+  // To be called when descriptor() is readable, if only by a stranger's datagram: the next look is due. Any thread
+  // may call this.
   void expect() { expected_.store(true, std::memory_order_relaxed); }
 
   struct Counters {
@@ -107,8 +107,8 @@ class TrainSocket {
  private:
   static constexpr std::size_t kBuffer = 65'536;
   static constexpr std::uint32_t kNone = 0xffffffff;
-  // Looks between two system calls: at first, and then twice as many each time that so many of those
-  // were in vain. So a train that has been waited for is not kept waiting long in comparison.
+  // Looks between two system calls: kHot at first, and twice as many each time that kInVain system calls were in
+  // vain. So a train that comes after a long wait is found late only in proportion to that wait.
   static constexpr std::uint32_t kHot = 4, kCold = 512;
   static constexpr std::uint32_t kInVain = 256;
   static constexpr std::uint32_t kSets = 64, kWays = 4;
@@ -119,7 +119,7 @@ class TrainSocket {
     bool left;
     bool by_v4;
     bool alone;                          // no socket can be connected to it
-    enum class Heard : std::uint8_t { kNo, kByV4, kByV6 } heard;  // last
+    enum class Heard : std::uint8_t { kNo, kByV4, kByV6 } heard;  // how we last heard the peer
     TrainAddress at;
   };
 
@@ -149,7 +149,7 @@ class TrainSocket {
 
   TrainPages pages_;
   bool connected_ = false;
-  bool checked_ = true;  // all of the train
+  bool checked_ = true;  // all frames of the train have checksums
 
   Frame train_[kMostSegments];
   std::uint32_t count_ = 0, bytes_ = 0;
@@ -162,7 +162,7 @@ class TrainSocket {
   std::byte* memory_ = nullptr;
   std::uint32_t free_[kBuffers], free_count_ = 0;  // the last one given is the first one taken
   std::uint16_t lent_[kBuffers] = {};              // frames of a buffer that are lent or wait
-  std::uint32_t buffer_ = kNone;                   // whose frames wait: [at_, end_) of it
+  std::uint32_t buffer_ = kNone;                   // the buffer whose frames wait: its bytes [at_, end_)
   std::uint32_t at_ = 0, end_ = 0, segment_ = 0;
 
   Peer table_[kSets][kWays] = {};

@@ -53,7 +53,7 @@ AfXdpPort::AfXdpPort(const PortOptions& options, const Interface& interface,
   lendable_ = AfXdpQueue::lendable(options.frames / 2, options.ring);
 }
 
-// With frames of several chunks where the link has them; without where they are refused.
+// Sets the port up with frames of several chunks where the link has them, without where they are refused.
 void AfXdpPort::set_up(const PortOptions& options) {
   mtu_ = std::min(interface_.mtu, kLongestMtu);
   const bool frags = interface_.mtu > kPlainMtu;
@@ -65,7 +65,7 @@ void AfXdpPort::set_up(const PortOptions& options) {
     } catch (const PartsRefused& error) {
       options.note(error.what());
     }
-    // The program that knows frags is good for both, if only sockets are refused.
+    // If only sockets are refused, the program that knows frags serves as well without them.
     queues_.clear();
     mtu_ = mtu_in_chunk(interface_.mtu);
     if (attachment_ == nullptr) attach(options, false);
@@ -86,7 +86,7 @@ void AfXdpPort::attach(const PortOptions& options, bool frags) {
   }
 }
 
-// `parts_mtu`: of frames that take several chunks; 0: all take one.
+// `parts_mtu`: the MTU of frames that take several chunks; 0: all take one.
 void AfXdpPort::open_queues(const PortOptions& options, std::uint32_t parts_mtu) {
   const std::uint32_t half = options.frames / 2;
   for (std::uint32_t q = 0; q < interface_.receive_queues; ++q) {
@@ -99,7 +99,7 @@ void AfXdpPort::open_queues(const PortOptions& options, std::uint32_t parts_mtu)
 }
 
 AfXdpPort::~AfXdpPort() {
-  // First the program, so that frames go to the kernel again; then the sockets.
+  // The program goes first, so that frames go to the kernel again; then the sockets.
   attachment_.reset();
   queues_.clear();
   close(epoll_);
@@ -194,7 +194,7 @@ void AfXdpPort::look_after() {
 }
 
 void AfXdpPort::look_for_stall(std::uint64_t time) {
-  // While the link is down nothing can move, and needs not; and a kick may be all that is missing.
+  // While the link is down nothing can move, which is no stall. Else a kick may be all that is missing.
   if (!is_running(interface_.name)) stalled_since_ = 0;
   queues_.front()->kick();
   if (stalled_since_ == 0) stalled_since_ = time;

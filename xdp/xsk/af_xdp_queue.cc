@@ -86,7 +86,7 @@ std::string AfXdpQueue::explain(const char* what, int error) const {
   return text;
 }
 
-// Returns 0, or an errno and what it belongs to; then there is no socket.
+// Returns 0, or an errno and, in `what`, what failed; then there is no socket.
 int AfXdpQueue::open(const char*& what) {
   const int fd = open_xsk_socket(
       {ifindex_, options_.queue, area_, bytes_, options_.chunk, options_.ring, options_.copy,

@@ -26,10 +26,10 @@ class AfXdpQueue {
     std::uint32_t send;     // chunks to send from; 0 for a queue that only receives
     std::uint32_t ring;     // entries of each ring
     bool copy;              // never zero-copy: the program runs in generic mode
-    std::uint32_t mtu = 0;  // of frames that take several chunks; 0: all take one
+    std::uint32_t mtu = 0;  // the MTU of frames that take several chunks; 0: all take one
   };
 
-  // How many frames may be kept: what is lent must leave the fill ring something to work with.
+  // How many frames may be kept: the fill ring must have some left to work with.
   static constexpr std::uint32_t lendable(std::uint32_t receive, std::uint32_t ring) {
     return receive > ring ? receive - ring : receive / 2;
   }

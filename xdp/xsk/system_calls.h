@@ -51,7 +51,7 @@ inline int connect(int fd, const sockaddr_in6* to) {
                                         : ::syscall(SYS_connect, fd, &nobody, sizeof nobody));
 }
 inline long read(int fd, void* data, std::size_t bytes) { return ::syscall(SYS_read, fd, data, bytes); }
-// Pages, not copies of them: from memory into a pipe, and from there to another descriptor.
+// Moves pages, and not copies of them, from memory into a pipe, and from there to another descriptor.
 inline long put_pages(int pipe, const iovec& pages) {
   return ::syscall(SYS_vmsplice, pipe, &pages, 1L, SPLICE_F_NONBLOCK);
 }
@@ -77,7 +77,7 @@ inline void* map(std::size_t bytes, int fd, long offset) {
                             static_cast<long>(flags), static_cast<long>(fd), offset);
   return at == -1 ? nullptr : reinterpret_cast<void*>(at);
 }
-// The same of a file, whose pages come as they are touched.
+// Maps a file shared, with pages that come as they are touched. nullptr on failure.
 inline void* map_file_untouched(std::size_t bytes, int fd) {
   const long at = ::syscall(SYS_mmap, nullptr, bytes, static_cast<long>(PROT_READ | PROT_WRITE),
                             static_cast<long>(MAP_SHARED), static_cast<long>(fd), 0L);

@@ -79,7 +79,7 @@ void XskQueue::fill() {
   if (rings_.fill.needs_wakeup()) system_calls::wake_to_receive(socket_);
 }
 
-// The next burst may be larger, and what finds the ring empty is lost.
+// Gives the kernel more buffers: the next burst may be larger, and frames that find the ring empty are lost.
 void XskQueue::fill_more() {
   const std::uint32_t more = std::min(2 * filled_, shape_.filled_at_most) - filled_;
   filled_ += more;
@@ -116,7 +116,7 @@ std::size_t XskQueue::receive(std::span<Frame> frames) {
   rings_.receive.release(n);
   counters_->rx_frames += got;
   counters_->rx_bytes += total;
-  // The borrower may keep them for long.
+  // The borrower may keep these frames for long, so the kernel gets other chunks now.
   lacking_ += n;
   if (lacking_ >= fill_batch_ && free_receive_.count != 0) fill();
   return got;
@@ -156,7 +156,7 @@ void XskQueue::reap() {
 
 std::size_t XskQueue::reserve(std::span<Frame> frames) {
   if (socket_ < 0) return 0;
-  // Never more with the borrower and the kernel together than the tx ring holds.
+  // Borrower and kernel together never have more frames than the tx ring holds.
   const auto available = [this]() -> std::uint32_t {
     const std::uint32_t taken = sending_ + reserved_;
     return taken < most_out_ ? std::min(free_send_.count, most_out_ - taken) : 0;
@@ -179,7 +179,7 @@ void XskQueue::submit(std::span<const Frame> frames) {
   if (n == 0) return;
   if (shape_.parts > 1) return submit_parts(frames);
   if (socket_ < 0 || !rings_.transmit.has_room(n)) [[unlikely]] {
-    // The socket is away, or was made anew under a full one: lost, like any frame on a full link.
+    // The socket is away, or was made anew while it was full: the frames are lost, as on a full link.
     counters_->tx_dropped_busy += n;
     cancel(frames);
     return;
@@ -211,14 +211,14 @@ void XskQueue::cancel(std::span<const Frame> frames) {
 void XskQueue::send() {
   if (socket_ < 0) return;
   if (!rings_.transmit.needs_wakeup()) {
-    // The driver is at it; it may still fall asleep before it has seen all.
+    // The driver is sending by itself; it may still fall asleep before it has seen all.
     kick_due_ = kick_cut_short_ = rings_.transmit.consumed() != rings_.transmit.ours;
     return;
   }
   kick();
 }
 
-// In copy mode the kernel sends only inside a call, and only so much in each.
+// Makes the kernel send. In copy mode it sends only inside a call, and only so much in each.
 void XskQueue::kick() {
   if (socket_ < 0) return;
   unsigned idle = kIdleKicks;
@@ -227,7 +227,7 @@ void XskQueue::kick() {
     const std::uint64_t before = completed_;
     ++counters_->tx_kicks;
     const int error = system_calls::wake_to_send(socket_) < 0 ? errno : 0;
-    // Mostly all of it is back by now, and in the cache: the next frames are written there.
+    // Mostly all buffers are back by now, and in the cache: the next frames are written there.
     reap();
     if (error == 0) [[likely]] {
       kick_due_ = kick_cut_short_ = false;
@@ -236,8 +236,9 @@ void XskQueue::kick() {
     kick_due_ = kick_cut_short_ = true;
     if (error == EAGAIN) {
       ++counters_->tx_kick_again;
-      // Budget, or no room further down. Kernels before 6.17 do not always show that they have
-      // gone on, so not seeing it is believed only after some calls. The rest is sent later.
+      // The call has used up its budget, or there is no room further down. Kernels before 6.17 do not always show
+      // that they have sent something, so the loop gives up only after some calls without progress. The rest is sent
+      // later.
       const bool moved = completed_ != before || rings_.transmit.consumed() != consumed;
       if (!moved && --idle == 0) return;
     } else if (error == EBUSY || error == ENOBUFS) {

@@ -41,8 +41,8 @@ class XskQueue {
     std::uint32_t assembled = 0;  // parts > 1: buffers for frames that came in several chunks
     std::uint32_t filled_at_most = 0;  // parts = 1: what `filled` grows to when bursts need much of it
 
-    // Frames of a link with this MTU take several chunks. Each of the `kept` may be one of these, and
-    // those of a burst.
+    // Makes room for frames of a link with this MTU, which take several chunks: for `kept` frames that the borrower
+    // keeps, and for a burst.
     void take_several_chunks(std::uint32_t count, std::uint32_t mtu, std::uint32_t kept) {
       constexpr std::uint32_t kBurst = 64;
       parts = count, frame = mtu + kEthernetAndTag, assembled = kept + kBurst;
@@ -84,10 +84,10 @@ class XskQueue {
   void flush() {
     if (kick_due_) send();
   }
-  // Sends even if the kernel has said that it would by itself.
+  // Makes the kernel send, even if it has said that it would by itself.
   void kick();
 
-  // Frames have come, or sent buffers can be taken back.
+  // Whether frames have come, or sent buffers can be taken back.
   bool has_frames() const {
     return socket_ >= 0 &&
            (!rings_.receive.empty() || (sending_ != 0 && !rings_.completion.empty()));
@@ -144,9 +144,9 @@ class XskQueue {
   void forget_parts();
 
   Shape shape_{};
-  std::uint32_t buffers_ = 0;   // chunks and what is behind their numbers
-  std::uint32_t capacity_ = 0;  // of a frame to send
-  std::uint32_t most_out_ = 0;  // frames with the borrower to send, and with the kernel, at once
+  std::uint32_t buffers_ = 0;   // chunks, and assembly buffers numbered behind them
+  std::uint32_t capacity_ = 0;  // bytes of a frame to send
+  std::uint32_t most_out_ = 0;  // frames that the borrower (to send) and the kernel may have together
   int socket_ = -1;
   std::byte* area_ = nullptr;
   PortCounters* counters_ = nullptr;
@@ -155,16 +155,16 @@ class XskQueue {
   FreeList free_receive_, free_send_, free_assembled_;
   std::uint8_t* parts_sending_ = nullptr; // by the first chunk of a frame: parts that the kernel has
   std::uint32_t assembling_ = kNone;      // the buffer of the frame whose parts are coming
-  std::uint32_t assembled_bytes_ = 0;     // of it
-  bool dropping_frame_ = false;           // its parts are of no use any more
+  std::uint32_t assembled_bytes_ = 0;     // how many of its bytes have come
+  bool dropping_frame_ = false;           // its other parts are dropped, too
   std::uint32_t fill_batch_ = 1;  // receive chunks given to the kernel at once
-  std::uint32_t filled_ = 0;      // what the kernel is to have: `filled`, or more
-  std::uint32_t lacking_ = 0;     // that the kernel could have more, up to that
-  std::uint32_t reserved_ = 0;    // frames to send with the borrower
+  std::uint32_t filled_ = 0;      // chunks that the kernel should have: `filled`, or more
+  std::uint32_t lacking_ = 0;     // chunks that the kernel has less than that
+  std::uint32_t reserved_ = 0;    // frames that the borrower has to send
   std::uint32_t sending_ = 0;
   std::uint64_t completed_ = 0;
   bool kick_due_ = false;        // the kernel has not been told of all that was submitted
-  bool kick_cut_short_ = false;  // it has been told, and could not go on
+  bool kick_cut_short_ = false;  // the kernel has been told, and could not go on
   XskRings rings_{};
   PortCounters before_{};  // kernel's counters of sockets that are gone
 };

@@ -18,7 +18,7 @@ namespace viaduct {
 
 // ---------------------------------------------------------------------------- receiving
 
-// The parts of a frame need not all be there yet; the next call goes on with it.
+// Receives frames. The parts of a frame need not all be there yet; the next call goes on with it.
 [[gnu::noinline]] std::size_t XskQueue::receive_parts(std::span<Frame> frames) {
   const std::uint32_t n =
       rings_.receive.available(static_cast<std::uint32_t>(frames.size()) * shape_.parts);
@@ -57,7 +57,7 @@ namespace viaduct {
   return got;
 }
 
-// Puts a part behind those before it and takes its chunk back. False if the frame is lost.
+// Copies a part behind those before it and takes its chunk back. False if the frame is lost.
 bool XskQueue::add_part(const xdp_desc& part, std::uint32_t chunk) {
   owner_[chunk] = Owner::kFree;
   free_receive_.give(chunk);
@@ -154,7 +154,7 @@ void XskQueue::release_assembled(std::uint32_t buffer, Owner from) {
 
 // ---------------------------------------------------------------------------- a new socket
 
-// Chunks that the kernel had are free again.
+// Frees the chunks that the kernel had.
 void XskQueue::forget_parts() {
   assembling_ = kNone;
   dropping_frame_ = false;

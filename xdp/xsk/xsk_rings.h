@@ -32,7 +32,7 @@ struct XskRing {
   }
 };
 
-// We produce: fill and transmit.
+// A ring that we fill: fill and transmit.
 template <class Entry>
 struct XskProducer : XskRing<Entry> {
   // Whether n entries can be written. Looks at the kernel's side only if it has to.
@@ -51,7 +51,7 @@ struct XskProducer : XskRing<Entry> {
   std::uint32_t consumed() const { return __atomic_load_n(this->consumer, __ATOMIC_ACQUIRE); }
 };
 
-// The kernel produces: receive and completion.
+// A ring that the kernel fills: receive and completion.
 template <class Entry>
 struct XskConsumer : XskRing<Entry> {
   // How many entries can be read, at most `wanted`.
@@ -63,7 +63,7 @@ struct XskConsumer : XskRing<Entry> {
     return n < wanted ? n : wanted;
   }
 
-  // How many there were when we last looked.
+  // How many entries there were when we last looked.
   std::uint32_t known() const { return this->theirs - this->ours; }
 
   // One look at memory.

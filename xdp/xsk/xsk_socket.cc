@@ -53,7 +53,7 @@ int open_xsk_socket(const XskSocketOptions& options, const char*& what) {
     errno = error;
     return -1;
   }
-  // Newer kernels send a whole ring in one call, if asked.
+  // Newer kernels send a whole ring in one call, if they are asked to.
   set(XDP_MAX_TX_BUDGET, static_cast<int>(options.ring));
   // Frames under way count against the socket's memory; all of a ring has room.
   const auto memory = static_cast<int>(options.ring * (2 * options.chunk + 1024));

@@ -23,7 +23,7 @@ struct XskSocketOptions {
 // kernel gives a queue back late; see also refuses_parts()).
 int open_xsk_socket(const XskSocketOptions& options, const char*& what);
 
-// Whether such an error of a socket with `parts` says that kernel or driver know none.
+// Whether this error of a socket with `parts` says that the kernel or the driver knows no such frames.
 constexpr bool refuses_parts(int error) { return error == EINVAL || error == EOPNOTSUPP; }
 
 }  // namespace viaduct

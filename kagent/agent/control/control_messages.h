@@ -11,7 +11,7 @@
 
 namespace viaduct {
 
-// These throw Refused. Nothing but the bytes of `message` is looked at.
+// The functions throw Refused. They look at the bytes of `message` and nothing else.
 control::MessageHead judge_head(std::span<const std::byte> message);
 control::Hello judge_hello(std::span<const std::byte> message);
 control::Adopt judge_adopt(std::span<const std::byte> message);

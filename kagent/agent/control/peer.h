@@ -1,12 +1,13 @@
 // The process at the other end of a control socket, and whether it is root.
 //
-// User 0 alone is not: the root of a container has that number too, be it without any capability or with those of
-// its own user namespace. A process is root if it connected as user 0 and has CAP_NET_ADMIN in the agent's user
-// namespace. Both are needed: a user could connect and then start a set-user-ID program, which has the capability;
-// a process that is user 0 by then and gains capabilities by exec() could have had them before.
+// A process of user 0 need not be root: the root of a container has that number too, without any capability or with
+// those of its own user namespace. A process is root if it connected as user 0 and has CAP_NET_ADMIN in the agent's
+// user namespace. Both are needed: a user could connect and then start a set-user-ID program, which has the
+// capability; a process that is user 0 by then and gains capabilities by exec() could have had them before.
 //
 // Facts that the kernel gives by process number are believed if the process that the socket names (its pidfd) still
-// lives afterwards: then the number was its own all the time. Before Linux 6.5 a socket names none, only the number.
+// lives afterwards: then the number was its own all the time. Before Linux 6.5 a socket names only the number, and no
+// process.
 #ifndef VIADUCT_KAGENT_AGENT_CONTROL_PEER_H
 #define VIADUCT_KAGENT_AGENT_CONTROL_PEER_H
 

@@ -111,8 +111,8 @@ class Grants {
     Held held;
     bool closed;
     std::vector<std::vector<std::byte>> farewells;
-    std::size_t said = 0;  // of this turn
-    unsigned turn = 0;     // of kDisconnectTimesNs
+    std::size_t said = 0;  // how many were sent in this turn
+    unsigned turn = 0;     // index in kDisconnectTimesNs
     std::uint64_t begin = 0;
   };
 
@@ -147,8 +147,8 @@ class Grants {
   std::list<Making> making_;
   std::list<Leaving> leaving_;
   std::list<Held> kept_;
-  std::uint64_t next_look_ = 0;  // at those
-  std::list<Left> left_;         // by an earlier agent
+  std::uint64_t next_look_ = 0;  // when kept_ is looked at next
+  std::list<Left> left_;         // ports that an earlier agent has left
   std::uint64_t next_left_look_ = 0;
 };
 

@@ -131,8 +131,8 @@ std::unique_ptr<AgentPort> MacvlanPorts::make(std::uint32_t umem_bytes) {
   Grant::Options options{*filter_};
   options.ether_type = ether_type_;
   options.umem_bytes = umem_bytes;
-  // Frames of twice the size, but what the kernel has of them to receive into is as long a burst as
-  // ever, and a window of them can be kept. More would not stay in the cache, or below 8 MB in all.
+  // A quarter more memory for frames of twice the size: the kernel can then receive as long a burst as ever, and a
+  // window of frames can be kept. Still more would not stay in the cache, or below 8 MB in all.
   if (chunk_for(lower_.mtu) > chunk_for(1500)) options.umem_bytes += umem_bytes / 4;
   std::string said;
   options.note = [&said](std::string_view text) {

@@ -37,7 +37,7 @@ struct GrantedCounters {
   std::uint64_t wrong_type = 0;
   std::uint64_t too_long = 0;
   std::uint64_t forbidden = 0;
-  // By the sockets.
+  // Frames that the sockets of the ports dropped.
   std::uint64_t rx_dropped_ring_full = 0;
   std::uint64_t rx_dropped_no_fill = 0;
   std::uint64_t rx_dropped_invalid = 0;
@@ -83,8 +83,8 @@ class AgentPort {
   virtual GrantedCounters counters() = 0;
   // Takes the port away, also from programs that have its descriptors. Must have been called before it is destroyed.
   virtual void end() = 0;
-  // After end(), or of a port that was left: whether a process still has the socket, and with it the
-  // memory, which stays locked.
+  // Whether a process still has the socket after end(), or of a port that was left, and with it the memory, which
+  // stays locked.
   virtual bool is_kept() = 0;
   // Leaves the port to the next agent.
   virtual void leave() = 0;

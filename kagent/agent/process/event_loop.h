@@ -29,8 +29,8 @@ class EventLoop {
   Token add(int fd, std::uint32_t events, Handler handler);
   void remove(Token token);
 
-  // For a descriptor whose owner may have closed it and opened another, perhaps under the same
-  // number: makes sure that `fd` is what is watched.
+  // Makes sure that `fd` is the descriptor that is watched: its owner may have closed the former one and opened
+  // another, perhaps under the same number.
   void renew(Token token, int fd);
 
   // Waits at most `timeout_ns` for events and calls their handlers. Returns how many there were.

@@ -51,10 +51,10 @@ class HangGuard {
   // Runs `body`, whose calls are watched, to its end. Throws what it throws.
   void run(const std::function<void()>& body);
 
-  // Not from within a catch block: it may return on another thread. True: the call is over. False: it
-  // is late, and goes on after let_go().
+  // Makes a call. Not to be used within a catch block, as it may return on another thread. True: the call is over.
+  // False: the call is late, and goes on after let_go().
   bool make(Call& call);
-  // `done` owns the call, and is called from the loop when it is over.
+  // Lets a late call go on without the loop. `done` owns the call, and is called from the loop when the call is over.
   void let_go(std::function<void()> done);
 
  private:

@@ -57,7 +57,7 @@ std::size_t UserThreads::busy(uid_t user) const {
   return it == busy_of_user_.end() ? 0 : it->second;
 }
 
-// With the mutex locked.
+// To be called with the mutex locked.
 std::shared_ptr<UserThreads::Worker> UserThreads::worker_of(uid_t user) {
   std::erase_if(workers_, [](const auto& each) { return each.second->ended; });
   const auto known = workers_.find(user);

@@ -76,7 +76,7 @@ class ProgramEnvironment final : public Environment {
   std::optional<Connection> stopped(std::uint32_t session, std::uint32_t vi,
                                     std::uint64_t key) override;
   void introduce(const MacAddress& one, const MacAddress& other) override;
-  // There is no agent above the agent.
+  // The agent has no agent to tell of listeners.
   std::uint32_t publish(const layout::Address&, bool) override { return layout::kNoListener; }
   void withdraw(std::uint32_t) override {}
 

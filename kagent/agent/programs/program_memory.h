@@ -1,12 +1,13 @@
 // The memory of another process, and which of it the agent opens.
 //
-// Allowed is what the user could do by itself: a process that is the user's and may be looked into by it (the kernel
-// gives its file in /proc to that user). A process that began with other rights than it has, a server that was
-// root's until setuid(), may not be looked into, and neither may a program that its user has started with more
-// rights; from outside the two look alike, and a process that asked may have become the second kind by exec() before
-// its memory is opened. So for these the program must prove that it is the one that asked (program_proof.h): then it
-// lets the agent into its own memory, and no other process asks in its name. Its effective user must still be the one
-// that connected, and its real user that one or root, as a server's is that has only lent itself a user's place.
+// The agent may do what the user could do by itself: open the memory of a process that belongs to the user and that
+// the user may look into (the kernel gives its file in /proc to that user). Two kinds of processes the user may not
+// look into: one that began with other rights than it has now (a server that was root's until setuid()), and a program
+// that its user has started with more rights. From outside the two look alike, and a process that asked may have
+// become the second kind by exec() before its memory is opened. So such a program must prove that it is the one that
+// asked (program_proof.h): then it lets the agent into its own memory, and no other process asks in its name. Its
+// effective user must still be the one that connected. Its real user must be the same or root, as for a server that
+// has taken a user's place for a while.
 //
 // The memory is reached through /proc/PID/mem and not by process number. The descriptor stands for the
 // address space that the process had when it was opened, so neither a process that gets the number
@@ -118,11 +119,12 @@ bool scatter(std::span<const std::byte> from, std::span<const iovec> local);
 struct ProgramAccess {
   Descriptor process;
   ProgramMemory memory;
-  // Whose connections the process may call its own: those of the user that it connected as, and all users'
-  // (account 0) if it is root or its real user is, whatever other user's place it has taken for the time, as an ftp
-  // server does at a login. The second takes a proof: by exec() a user's process may have become root's program.
+  // The user whose connections the process may call its own: the user that it connected as. Account 0 has the
+  // connections of all users: a process has it if it is root, or if its real user is root though it has taken another
+  // user's place for a while, as an ftp server does at a login. The latter takes a proof: by exec() a user's process
+  // may have become root's program.
   uid_t user = 0, account = 0;
-  std::string why;  // it can't be had, for people; empty: it can
+  std::string why;  // why the memory can't be had, for people; empty: it can
 };
 
 // Finds these facts about the process at the other end of a Unix socket. The process can make this last: its memory

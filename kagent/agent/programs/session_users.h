@@ -18,10 +18,11 @@ class SessionUsers {
  public:
   explicit SessionUsers(std::uint32_t sessions) : users_(sessions, ~uid_t{0}), accounts_(sessions, ~uid_t{0}) {}
 
-  // For users that come from now on.
+  // The limits by which charge() judges from now on.
   void set_limits(const UserLimits& limits) { limits_ = limits; }
 
-  // `account`: what limits are counted for; 0 is root, without any, which has all users' connections (Peer).
+  // `account`: the account (Peer) that limits are counted for; 0 is root, which has no limits and may claim all
+  // users' connections.
   void set(std::uint32_t session, uid_t user, uid_t account) {
     users_[session] = user;
     accounts_[session] = account;
@@ -40,7 +41,7 @@ class SessionUsers {
     const auto which = static_cast<std::size_t>(what);
     std::array<std::uint64_t, 3>& holds = holdings_[user];
     const auto more = static_cast<std::uint64_t>(change);
-    // Never wraps: the first comparison keeps both below 2^63.
+    // The subtraction never wraps: the first comparison keeps both numbers below 2^63.
     if (change > 0 && user != 0 && (more > limits[which] || holds[which] > limits[which] - more)) {
       return false;
     }

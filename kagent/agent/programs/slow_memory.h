@@ -48,7 +48,7 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
   void look(std::uint64_t now);
   std::uint64_t next_look() const;  // ~0: never
 
-  // Since when copies have been under way; 0: none are, or they wait for those of another program.
+  // Since when copies have been under way; 0: none are, or they wait for copies of another program.
   std::uint64_t busy_since() const { return began_ == nullptr ? 0 : began_->load(); }
   bool is_idle() const { return began_ == nullptr; }
   uid_t thread() const { return thread_; }
@@ -56,7 +56,7 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
  private:
   struct Due {
     Environment::Late what;
-    std::uint64_t after;  // writes
+    std::uint64_t after;  // how many writes must be done before
   };
 
   void start();
@@ -68,15 +68,15 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
   const uid_t thread_;
   std::shared_ptr<std::atomic<std::uint64_t>> began_;  // null: nothing is under way
   std::vector<std::shared_ptr<ProgramCopy>> waiting_;
-  std::size_t waiting_bytes_ = 0;  // and under way
+  std::size_t waiting_bytes_ = 0;  // of copies that wait or are under way
   std::uint64_t writes_ = 0, written_ = 0;
   bool failed_ = false;
   std::deque<Due> late_;
-  bool read_wanted_ = false;             // waits or is under way
-  std::shared_ptr<ProgramCopy> read_;    // has been read
+  bool read_wanted_ = false;             // a read waits or is under way
+  std::shared_ptr<ProgramCopy> read_;    // the data that was read last; null: none
   std::uint64_t read_at_ = 0;
-  std::deque<Environment::Late> sends_;  // that wait for a read
-  bool next_send_ = false;               // one of them may try
+  std::deque<Environment::Late> sends_;  // sends that wait for a read
+  bool next_send_ = false;               // the next of sends_ may try again
 };
 
 }  // namespace viaduct

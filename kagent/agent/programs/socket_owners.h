@@ -21,8 +21,7 @@ class SocketOwners {
     bool known;                  // false: the kernel could not be asked
     std::optional<uid_t> owner;  // none: no program holds such a socket
   };
-  // `interface`: number of the one that the connection goes over, for sockets that are bound to it;
-  // 0: any.
+  // `interface`: number of the interface that the connection goes over, for sockets that are bound to one; 0: any.
   Answer ask(const Flow& flow, unsigned interface);
 
  private:

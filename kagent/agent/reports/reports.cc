@@ -181,7 +181,7 @@ std::vector<std::byte> Reports::vis_page(const report::Query& query, std::span<c
   return packet(records, next);
 }
 
-// For root only: the files show all that the programs send.
+// Only root gets these files: they show all that the programs send.
 std::vector<std::byte> Reports::local_pairs(const Peer& peer, const report::Query& query,
                                             std::span<const LocalPaths::SharedPair> pairs) {
   require_root(peer, "capture what programs of this host exchange");

@@ -312,7 +312,7 @@ void Service::retry_port(std::size_t number, std::uint64_t now) {
   } catch (const std::exception& error) {
     nic.close();
     served.retry_at = now + kRetryEveryNs;
-    // The same reason every second is worth one line.
+    // A reason that stays the same is logged once, not every second.
     if (served.last_error != error.what()) log::warn("cannot reopen interface {}, retrying every second: {}", nic.interface(), error.what());
     served.last_error = error.what();
   }

@@ -58,8 +58,8 @@ class Service {
     std::uint64_t retry_at = 0;  // while the interface is away
     bool suspect = false;        // the port's descriptor reported an error
     std::string last_error;
-    std::uint64_t name_conflicts = 0;  // reported
-    std::uint64_t names_at = 0;        // when the next may be
+    std::uint64_t name_conflicts = 0;  // how many have been reported
+    std::uint64_t names_at = 0;        // when the next report may be written
   };
 
   void serve();
@@ -93,7 +93,7 @@ class Service {
   std::uint64_t busy_until_ = 0;     // when the spinning ends
   std::uint64_t next_look_ = 0;      // when programs' requests are looked at next
   std::uint64_t next_port_look_ = 0;
-  bool ports_seen_ = true;           // since we slept: they may have new descriptors
+  bool ports_seen_ = true;           // ports were looked after since we slept, and may have new descriptors
   std::uint32_t idle_rounds_ = 0;
   idle::Crowd crowd_;                // of others that want the processors
 };

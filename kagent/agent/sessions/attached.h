@@ -19,7 +19,7 @@ class Attached {
   // Throws Refused, std::system_error.
   Attached(Session& session, const Peer& peer, ProgramAccess access,
            const control::Attach& attach);
-  // It has left the session.
+  // The process has left the session.
   ~Attached();
   Attached(const Attached&) = delete;
   Attached& operator=(const Attached&) = delete;

@@ -57,8 +57,8 @@ void Session::make_segment() {
   if (base_ == MAP_FAILED) no_resources("mmap");
 }
 
-// A program that is still there keeps what it has been told: tidying up happens in a copy of its segment, where the
-// stack finds what was posted and not sent.
+// A program that is still there keeps the segment as it is. The session ends in a private copy, where the stack finds
+// what was posted and not sent.
 Descriptor Session::take_segment() {
   if (!left_behind_) layout::View(base_, nic_.stack().capacity()).header().closed.store(1);
   mmap(base_, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, segment_.get(), 0);

@@ -41,14 +41,14 @@ struct Packet {
   std::vector<Descriptor> files;
 };
 
-// One connection, one answer.
+// Asks one question on a connection of its own.
 void exchange(const std::string& socket_name, const report::Query& query, Packet& packet) {
   AgentAnswer answer = ask_agent(socket_name, &query, sizeof query, packet.bytes);
   packet.files = std::move(answer.files);
   packet.length = answer.bytes;
 }
 
-// The head of a good answer; throws if it is none. False in `ready`: ask again in a while.
+// Returns the head of a good answer; throws if the answer is none. `ready` is false: ask again in a while.
 report::Answer judge(const Packet& packet, bool& ready) {
   control::MessageHead head;
   if (packet.length < sizeof head) fail("the agent hung up");
@@ -72,7 +72,7 @@ report::Answer judge(const Packet& packet, bool& ready) {
 
 }  // namespace
 
-// Adds a page to `out`. Returns where the next one begins. `files`: what came with the answer.
+// Adds a page to `out`. Returns where the next page begins. `files`: descriptors that came with the answer.
 template <class Record>
 std::uint64_t AgentClient::ask_page(const report::Query& query, std::vector<Record>& out,
                                     std::vector<Descriptor>* files) const {
@@ -114,7 +114,7 @@ std::string find_socket(const std::string& option) {
     try {
       told = read_config(kDefaultConfigFile).socket;
     } catch (const ConfigError&) {
-      // The agent runs by an earlier one, or by none.
+      // The agent runs by an earlier configuration, or by none.
     }
   }
   return told.empty() ? default_agent_socket() : told;

@@ -45,7 +45,7 @@ class Judge {
     say(Severity::kProblem, std::move(subject), std::move(what), std::move(mend));
   }
 
-  // Of a NIC, or (nic empty) of all together.
+  // A counter of a NIC, or (nic empty) of all together.
   std::uint64_t count(std::string_view name, std::string_view nic = {}) const {
     const std::string label = "nic=\"" + std::string(nic) + "\"";
     std::uint64_t sum = 0;
@@ -121,7 +121,7 @@ class Judge {
         {CAP_SYS_PTRACE, CAP_SYS_PTRACE, false, "CAP_SYS_PTRACE", "it can't reach the memory of other users' hosted programs"},
     };
     if (!facts_.agent_capabilities) return;
-    // Agents on libpcap alone have given up what they do not need.
+    // Agents that use only libpcap have given up capabilities that they do not need.
     const bool af_xdp = std::any_of(facts_.nics.begin(), facts_.nics.end(), [](const report::Nic& nic) {
       return nic.is_loopback == 0 && std::string_view(nic.mode) != "pcap";
     });

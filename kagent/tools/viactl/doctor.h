@@ -35,7 +35,7 @@ struct Facts {
   std::optional<report::Status> agent;
   std::string agent_error;                 // while there is no agent
   std::optional<std::uint64_t> agent_locked_memory, agent_files;  // limits; ~0: none; nothing: not known
-  std::optional<std::uint64_t> agent_capabilities;  // effective ones, a bit each; nothing: not known
+  std::optional<std::uint64_t> agent_capabilities;  // a bit for each effective one; nothing: not known
   Nics nics;
   Sessions sessions;
   Vis vis;

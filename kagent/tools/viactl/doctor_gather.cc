@@ -63,7 +63,7 @@ std::optional<std::uint64_t> limit_of(std::uint32_t process, const std::string& 
   return std::nullopt;
 }
 
-// Nothing: they are not to be read.
+// No value: they can't be read.
 std::optional<std::uint64_t> capabilities_of(std::uint32_t process) {
   constexpr std::string_view kName = "CapEff:";
   std::ifstream file("/proc/" + std::to_string(process) + "/status");
@@ -93,7 +93,7 @@ void ask_driver(const std::string& name, InterfaceFacts& out) {
   if (ioctl(fd.get(), SIOCETHTOOL, &request) == 0) out.large_receive = (flags.data & ETH_FLAG_LRO) != 0;
 }
 
-// VLANs, bridges and bonds have the address of an interface that they are made of.
+// Whether the interface is a VLAN, bridge or bond, which has the address of an interface that it is made of.
 bool is_stacked(const std::filesystem::path& interface) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(interface, error)) {
@@ -144,7 +144,7 @@ Facts gather(const AgentClient& agent) {
   }
   if (facts.agent) {
     facts.agent_capabilities = capabilities_of(facts.agent->process);
-    // With CAP_IPC_LOCK there is no limit.
+    // A process with CAP_IPC_LOCK has no limit.
     if (facts.agent_capabilities && (*facts.agent_capabilities >> CAP_IPC_LOCK & 1) == 0) {
       facts.agent_locked_memory = limit_of(facts.agent->process, "Max locked memory");
     }

@@ -31,7 +31,7 @@ class Source {
   Source(const AgentClient& agent, std::uint64_t traced, bool kept)
       : agent_(agent), traced_(traced), from_(kept ? 0 : report::kFromNow) {}
 
-  // Adds all that has come. False: the session is over.
+  // Adds all events that have come. False: the session is over.
   bool read(std::vector<report::Event>& out) {
     for (;;) {
       const std::uint64_t before = from_;

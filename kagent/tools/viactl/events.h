@@ -14,14 +14,14 @@ namespace viaduct::tool {
 
 struct EventOptions {
   bool kept = false;          // begin with what the agent still has
-  bool once = false;          // nothing but that
+  bool once = false;          // show only these, then end
   double every = 0.1;         // seconds between two questions
-  std::uint32_t process = 0;  // only what this one does; 0: all
+  std::uint32_t process = 0;  // only what this process does; 0: all
   bool json = false;          // an object a line
 };
 
-// Writes lines, without their ends. Remembers the names of programs, as a process may be gone when its last event
-// is shown.
+// Writes events as lines, without line ends. Remembers the names of programs, as a process may be gone when its last
+// event is shown.
 class EventLines {
  public:
   explicit EventLines(const Nics& nics) : nics_(nics) {}
@@ -38,9 +38,9 @@ class EventLines {
 // The details of an event besides its subject.
 std::string event_detail(const report::Event& event);
 
-// Until interrupted, unless `once`. Throw as AgentClient does.
+// Runs until interrupted, unless `once`. Both functions throw as AgentClient does.
 void run_events(const AgentClient& agent, const EventOptions& options);
-// The sessions of options.process, with their commands.
+// Shows the commands of the sessions of options.process.
 void run_trace(const AgentClient& agent, const EventOptions& options);
 
 }  // namespace viaduct::tool

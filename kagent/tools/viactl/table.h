@@ -30,7 +30,7 @@ struct Column {
   const char* title;
   const char* key;       // in JSON
   bool left = false;     // adjusted
-  unsigned rank = 0;     // where there is no room, those of the highest rank are left out first
+  unsigned rank = 0;     // where there is no room, columns of the highest rank are left out first
 };
 
 class Table {
@@ -40,7 +40,7 @@ class Table {
   void add(std::vector<Cell> cells);  // one for each column
   std::size_t rows() const { return rows_.size(); }
 
-  // `width`: of the terminal; 0: there is none, all columns are shown. Lines end with "\n".
+  // `width`: the terminal's; 0: there is none, and all columns are shown. Lines end with "\n".
   std::string text(std::size_t width) const;
   std::string json() const;  // an array of objects
 
@@ -49,7 +49,7 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-// Columns of the terminal that standard output is; 0 if it is none.
+// Width of the terminal that standard output is, in columns; 0 if it is none.
 std::size_t terminal_width();
 std::size_t terminal_height();
 

@@ -82,7 +82,7 @@ std::vector<Pace> paces(const Vis& before, const Vis& now, std::uint64_t ns) {
     if (vi.state != vip::kConnected) continue;
     Pace pace{vi, 0, 0, 0};
     const auto it = then.find(key_of(vi));
-    // One that has been connected anew counts from another number.
+    // A VI that has been connected anew counts from another number.
     if (it != then.end() && it->second->connection == vi.connection) {
       const report::Vi& old = *it->second;
       pace.out = (vi.next_psn - old.next_psn) / seconds;

@@ -25,7 +25,7 @@ struct Pace {
   report::Vi vi;
   double out, in, resent;  // frames a second
 };
-// Of the connections that are in both, or new since (these from now on). `ns`: between the looks.
+// The connections that are in both, or new since (counted from now on). `ns`: time between the looks.
 std::vector<Pace> paces(const Vis& before, const Vis& now, std::uint64_t ns);
 void sort_paces(std::vector<Pace>& paces, const std::string& order);
 

@@ -43,8 +43,8 @@ struct Options {
   std::string socket;
   bool json = false;
   std::string pattern;    // counters
-  bool all = false;       // counters: those that are 0 too
-  std::string log_level;  // to be set; "": to be shown
+  bool all = false;       // counters: also those that are 0
+  std::string log_level;  // the level to set; "": show it
   std::uint32_t process = 0;
   std::string output;     // metrics
   bool cancel = false, wait = false;  // drain
@@ -101,11 +101,11 @@ void show_counters(const AgentClient& agent, const Options& options) {
        "none of them is above 0 (--all shows those too)");
 }
 
-// A file is never seen half written.
+// The file is written under another name and then renamed, so that it is never seen half written.
 void write_metrics(const AgentClient& agent, const Options& options) {
   const std::string text = agent.counters();
   if (options.output.empty()) return print(text);
-  // The folder may be another user's: a name that is known before could be a link to a file of root's.
+  // The folder may belong to another user: a name known in advance could be a link to a file of root's.
   std::string temporary = options.output + ".XXXXXX";
   const Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
   const bool written = file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
@@ -122,7 +122,7 @@ void show_log_level(const AgentClient& agent, const Options& options) {
   print(options.json ? "{\"log_level\": " + in_json(level) + "}\n" : level + "\n");
 }
 
-// The agent ends by itself; with `wait` this returns when it has.
+// Has the agent end when the last program has; with `wait` this returns when it has.
 void drain(const AgentClient& agent, const Options& options) {
   agent.set_draining(!options.cancel);
   while (options.wait && !options.cancel) {
@@ -136,8 +136,8 @@ void drain(const AgentClient& agent, const Options& options) {
   if (options.json) print(std::string("{\"draining\": ") + (options.cancel ? "false" : "true") + "}\n");
 }
 
-// SOVIA knows its sockets itself, and need not be there: its own program shows them. It lies beside this one,
-// or where the path says.
+// Runs SOVIA's own program, which shows its sockets: viactl knows nothing of them, and SOVIA need not be installed.
+// The program lies beside this one, or where the path says.
 int show_sockets(const Options& options) {
   std::vector<std::string> words{"sovia", "sockets"};
   if (options.json) words.push_back("--json");
@@ -148,7 +148,7 @@ int show_sockets(const Options& options) {
   std::error_code error;
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string beside = own.parent_path() / "sovia";
-  // In the build tree that is a folder.
+  // In the build tree there is a folder of that name.
   if (!error && !std::filesystem::is_directory(beside)) execv(beside.c_str(), arguments.data());
   execvp("sovia", arguments.data());
   throw std::runtime_error(std::string("sovia, which shows its sockets, can't be run: ") + std::strerror(errno));
@@ -170,14 +170,14 @@ std::string check_level(const std::string& value) {
   return log_level_of(value) ? "" : "\"" + value + "\" is none of trace, debug, info, warn, error, off";
 }
 
-// A command that was given is run with the agent, and returns the exit status.
+// A command of viactl. The command that was given is run with the agent, and returns the exit status.
 struct Command {
   const CLI::App* app;
   std::function<int(const AgentClient&, Options&)> run;
 };
 using Commands = std::vector<Command>;
 
-// The same for a command that fails only by an exception.
+// Adds a command that fails only by an exception.
 template <class Run>
 void add(Commands& commands, const CLI::App* app, Run run) {
   commands.push_back({app, [run](const AgentClient& agent, Options& options) {
@@ -190,7 +190,7 @@ void add_delay(CLI::App& command, double& every, double least, const char* text)
   command.add_option("-d,--delay", every, text)->type_name("SECONDS")->check(CLI::Range(least, 3600.0));
 }
 
-// The state of the agent and its counters, shown once.
+// Commands that show the agent's state and counters once.
 void add_views(CLI::App& app, Options& options, Commands& commands) {
   add(commands, app.add_subcommand("status", "the agent and its NICs"), show_status);
   const auto sessions = app.add_subcommand("sessions", "programs that have a NIC open");
@@ -211,7 +211,7 @@ void add_views(CLI::App& app, Options& options, Commands& commands) {
   metrics->add_option("-o,--output", options.output, "write them to this file")->type_name("FILE");
 }
 
-// Events and figures, shown as they come.
+// Commands that show events and figures as they come.
 void add_watches(CLI::App& app, Options& options, Commands& commands) {
   const auto top = app.add_subcommand("top", "the connections that move most, again and again");
   add(commands, top, [](const AgentClient& agent, const Options& given) { run_top(agent, given.top); });
@@ -233,7 +233,7 @@ void add_watches(CLI::App& app, Options& options, Commands& commands) {
   }
 }
 
-// Advice, and what changes the agent. `sockets` is there for the help: it needs no agent.
+// Commands that advise, or change the agent. `sockets` is there for the help: it needs no agent.
 void add_care(CLI::App& app, Options& options, Commands& commands) {
   commands.push_back({app.add_subcommand("doctor", "what is wrong, and how to mend it"), show_doctor});
   const auto log_level = app.add_subcommand("log-level", "how much the agent logs; with LEVEL: sets it");

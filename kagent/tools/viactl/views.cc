@@ -17,7 +17,7 @@ bool is_granted(const report::Session& session) {
   return session.placement == static_cast<std::uint32_t>(control::Placement::kGranted);
 }
 
-// /proc is read once for each process.
+// Names of programs; /proc is read once for each process.
 class Programs {
  public:
   const std::string& name(std::uint32_t process) {
@@ -76,7 +76,7 @@ std::string status_text(const report::Status& status, const std::string& socket,
          (status.draining != 0 ? ", draining" : "") + "\n\n";
   out += nics_table(nics).text(width);
   for (const report::Nic& nic : nics) {
-    // Programs that meet on the NIC without a wire have no ports anyway.
+    // A NIC where programs meet without a wire has no ports anyway.
     if (nic.up == 0 || nic.grants != 0 || nic.is_loopback != 0) continue;
     out += std::string(nic.interface) + ": programs are hosted: " + cell(nic.why_not_granted).text + "\n";
   }

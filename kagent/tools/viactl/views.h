@@ -28,11 +28,11 @@ struct Counter {
   std::string labels;  // as they stand there: nic="eth0"
   std::uint64_t value;
 };
-// Those whose names contain `pattern`.
+// The counters whose names contain `pattern`.
 std::vector<Counter> parse_counters(std::string_view text, std::string_view pattern);
 Table counters_table(const std::vector<Counter>& counters, bool zeros);
 
-// The session that a VI is of; nullptr if it is not among them. `sessions` in the order of their ids.
+// The session that a VI belongs to; nullptr if it is not among them. `sessions` in the order of their ids.
 const report::Session* session_of(const report::Vi& vi, const Sessions& sessions);
 
 }  // namespace viaduct::tool

@@ -62,7 +62,7 @@ const char* happened_word(std::uint32_t what) {
   return word(kWords, what);
 }
 
-// As the functions of the VIPL and its extensions are called that give them.
+// The names of the functions of the VIPL and its extensions that give these commands.
 const char* op_word(std::uint32_t op) {
   static constexpr const char* kWords[] = {
       "?",               "CreatePtag",         "DestroyPtag",     "RegisterMem",     "DeregisterMem",

@@ -27,12 +27,12 @@ void AgentPrograms::refresh(Endpoints& out) {
   try {
     ask(out);
   } catch (const std::runtime_error&) {
-    // Not running, or it refuses: frames are shown without programs.
+    // The agent is not running, or refuses: frames are shown without programs.
   }
   next_ = std::chrono::steady_clock::now() + kPause;
 }
 
-// A granted session's VIs are at the address of its port, a hosted one's at that of the NIC.
+// The VIs of a granted session are at the address of its port, those of a hosted one at that of the NIC.
 void AgentPrograms::ask(Endpoints& out) const {
   const auto nics = agent_.nics();
   const auto sessions = agent_.sessions();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 constexpr std::uint32_t kPcapMicro = 0xa1b2c3d4, kPcapNano = 0xa1b23c4d;
-constexpr std::size_t kPcapHeader = 20;        // behind the magic number
+constexpr std::size_t kPcapHeader = 20;        // bytes behind the magic number
 constexpr std::size_t kPcapPacketHeader = 16;
 constexpr std::uint64_t kMicro = 1'000'000;
 
@@ -24,7 +24,7 @@ std::uint64_t in_ns(std::uint64_t time, std::uint64_t per_second) {
                                                                               static_cast<double>(per_second)));
 }
 
-// if_tsresol: a power of 10, or of 2.
+// Ticks per second by the option if_tsresol: a power of 10, or of 2.
 std::uint64_t units_of(std::byte resolution) {
   const auto value = std::to_integer<unsigned>(resolution);
   const unsigned exponent = value & 0x7f;
@@ -82,7 +82,7 @@ bool CaptureReader::next_of_pcap(Packet& packet) {
   }
 }
 
-// Behind the type of a section header, whose byte order is told after its length.
+// Reads on behind the type of a section header, whose byte order is told after its length.
 void CaptureReader::begin_section() {
   std::uint32_t words[2];  // length, byte order
   if (!read(words, sizeof words)) fail("ends early");
@@ -132,7 +132,7 @@ void CaptureReader::take_interface(std::span<const std::byte> body) {
   units_.push_back(units);
 }
 
-// The numbers grow from one such block to the next.
+// Takes the losses of a statistics block. The numbers grow from one such block to the next.
 void CaptureReader::take_statistics(std::span<const std::byte> body) {
   const std::size_t interface = first_ + get32(body, 0);
   if (interface >= units_.size()) return;
@@ -167,7 +167,7 @@ bool CaptureReader::take_enhanced(std::span<const std::byte> body, Packet& packe
   return true;
 }
 
-// It has no time, and is of the first interface.
+// Takes a simple packet block, which has no time and belongs to the first interface.
 bool CaptureReader::take_simple(std::span<const std::byte> body, Packet& packet) {
   if (first_ >= units_.size()) fail("has a packet of an interface that it does not describe");
   const std::uint32_t length = get32(body, 0);

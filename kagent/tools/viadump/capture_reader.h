@@ -26,7 +26,7 @@ class CaptureReader {
   // False at the end. Packets of links other than Ethernet are left out and counted.
   bool next(Packet& packet);
 
-  // Those met so far; Packet::interface is the place in it.
+  // The interfaces met so far; Packet::interface is the place in this list.
   const std::vector<CapturedInterface>& interfaces() const { return interfaces_; }
   std::uint64_t left_out() const { return left_out_; }
   // Frames that the capture reports lost while it was made.
@@ -63,7 +63,7 @@ class CaptureReader {
   std::string name_;
   bool is_pcapng_ = false;
   bool swapped_ = false;
-  std::size_t first_ = 0;  // interface of this section
+  std::size_t first_ = 0;  // place of this section's first interface
   std::vector<CapturedInterface> interfaces_;
   std::vector<Units> units_;
   std::vector<std::byte> block_;

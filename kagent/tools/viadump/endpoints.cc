@@ -3,7 +3,7 @@
 namespace viaduct::dump {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffff;  // a destination VI that is none
+constexpr std::uint32_t kNone = 0xffffffff;  // a destination VI that stands for none
 
 bool has_connect_body(wire::Type type) {
   return type == wire::Type::kConnectRequest || type == wire::Type::kConnectAccept;
@@ -17,7 +17,7 @@ void Endpoints::learn(const wire::Decoded& decoded) {
   connect({decoded.source, body.vi}, {decoded.destination, decoded.header.vi});
 }
 
-// A VI has one peer; the one that it had before may have another one by now.
+// Notes that two VIs are connected. A VI has one peer; the peer that it had before may have another one by now.
 void Endpoints::connect(const Endpoint& one, const Endpoint& other) {
   peers_[one] = other;
   peers_[other] = one;

@@ -42,9 +42,9 @@ class Endpoints {
   Ends ends_of(const wire::Decoded& decoded) const;
   // Whether an address of this host sends or receives the frame; kUnknown: neither, as far as is known.
   Direction direction_of(const wire::Decoded& decoded) const;
-  // Of the end that is on this host; of the sender's, if both are. nullptr: not known.
+  // The program of the end on this host; the sender's, if both are here. nullptr: not known.
   const Program* program_of(const wire::Decoded& decoded) const;
-  // Whether it is this process's, at either end.
+  // Whether one of the frame's ends belongs to this process.
   bool is_of(const wire::Decoded& decoded, std::uint32_t process) const;
   // "VI 3 of viaping (1234) to VI 5"; "" if nothing is known that the frame itself does not tell.
   std::string comment_on(const wire::Decoded& decoded) const;

@@ -11,7 +11,7 @@
 
 namespace viaduct::dump {
 
-// Of each kind one must fit; a kind that names nothing lets all pass.
+// A frame must fit one entry of each kind; a kind without entries lets all frames pass.
 struct Filter {
   std::vector<std::uint32_t> vis;    // at either end
   std::vector<MacAddress> hosts;     // at either end

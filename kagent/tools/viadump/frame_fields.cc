@@ -26,7 +26,7 @@ std::string hex_bytes(const void* data, std::size_t bytes) {
 class List {
  public:
   void number(const char* name, std::uint64_t value) { fields_.push_back({name, std::to_string(value), true}); }
-  // In hexadecimal, as many digits as the field has.
+  // Adds a value in hexadecimal, with as many digits as the field has.
   template <class Value>
   void hex(const char* name, Value value) {
     char text[24];

@@ -24,7 +24,7 @@ bool is_packed(Bytes payload) {
   return messages >= 2;
 }
 
-// Whether the payload is what its type says. A bitmap of another length is not heeded, but the frame is.
+// Whether the payload is what its type says. A bitmap of another length is ignored, but its frame is not refused.
 bool has_good_body(const wire::Decoded& decoded) {
   using wire::Type;
   const Bytes payload = decoded.payload;
@@ -66,7 +66,7 @@ void judge_payload(Bytes frame, Reading& out) {
   }
 }
 
-// The frame with zeros for what was not captured, so far as its header says that there is something.
+// The frame with zeros for bytes that were not captured, as far as its header says that there are some.
 std::vector<std::byte> filled_up(Bytes captured, std::size_t length) {
   const std::byte* const header = captured.data() + wire::kEthernetBytes;
   const std::size_t needed = kBefore + wire::load16(header + 36) + wire::kChecksumBytes;
@@ -80,7 +80,7 @@ std::vector<std::byte> filled_up(Bytes captured, std::size_t length) {
 Reading read_frame(Bytes captured, std::size_t length) {
   Reading out;
   out.is_whole = captured.size() >= length;
-  // Of what was not captured only the length is known.
+  // Only the length is known of bytes that were not captured.
   std::vector<std::byte> filled;
   Bytes frame = captured;
   if (!out.is_whole && captured.size() >= kBefore) {

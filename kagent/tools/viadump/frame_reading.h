@@ -20,7 +20,7 @@ struct Reading {
   bool has_header = false;  // `decoded` is good
   bool is_whole = true;     // the frame was captured to its end; else payload and checksum are not judged,
                             // and `payload` is what there is of it
-  std::uint32_t checksum = 0;  // as the frame has it, if it is whole and has one
+  std::uint32_t checksum = 0;  // the frame's checksum, if it is whole and has one
   bool has_checksum = false;
 };
 

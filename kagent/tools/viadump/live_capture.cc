@@ -43,7 +43,7 @@ std::string filter_text(std::uint16_t ether_type) {
   return text;
 }
 
-// The same packets; what it returns is how much the kernel copies of one.
+// Lets the same packets pass; returns how much of each the kernel copies.
 std::vector<bpf_insn> cutting_filter(std::uint16_t ether_type) {
   constexpr std::uint32_t kData = wire::kEthernetBytes + wire::kHeaderBytes + wire::kRdmaBytes;
   constexpr std::uint32_t kDatagram = 512;  // headers of IP and UDP, and the first frame if it is none of data
@@ -150,7 +150,7 @@ LiveCapture::Got LiveCapture::next(PacketView& packet, int wait_ms) {
   return Got::kPacket;
 }
 
-// libpcap does not tell. Ports of programs have addresses of their own, which only the agent knows.
+// libpcap does not tell the direction. Ports of programs have addresses of their own, which only the agent knows.
 Direction LiveCapture::direction_of(std::span<const std::byte> bytes) const {
   if (bytes.size() < 2 * address_.size()) return Direction::kUnknown;
   if (std::memcmp(&bytes[address_.size()], address_.data(), address_.size()) == 0) return Direction::kOut;

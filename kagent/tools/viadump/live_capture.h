@@ -1,7 +1,7 @@
 // Captures VIA frames on an interface through libpcap: Ethernet frames of the EtherType, and trains.
 //
-// It sees what passes the kernel's network stack: frames of programs with ports of their own, trains, and all
-// of an agent that uses libpcap itself. Frames that an agent exchanges by AF_XDP do not.
+// The capture sees what passes the kernel's network stack: frames of programs with ports of their own, trains, and
+// all frames of an agent that uses libpcap itself. It does not see frames that an agent exchanges by AF_XDP.
 #ifndef VIADUCT_KAGENT_TOOLS_VIADUMP_LIVE_CAPTURE_H
 #define VIADUCT_KAGENT_TOOLS_VIADUMP_LIVE_CAPTURE_H
 
@@ -63,7 +63,7 @@ class LiveCapture {
   std::string interface_, filter_;
   MacAddress address_{};
   std::atomic<bool> stopped_ = false;
-  std::uint64_t last_ns_ = 0;  // packets that come later are none of a stopped capture; 0: not stopped
+  std::uint64_t last_ns_ = 0;  // later packets do not belong to the stopped capture any more; 0: not stopped
 };
 
 }  // namespace viaduct::dump

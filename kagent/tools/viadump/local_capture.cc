@@ -16,11 +16,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Between two looks at rings in which there was nothing; it is also how late the time of a frame may be.
+// Pause between two looks at rings in which there was nothing. The time of a frame may be late by as much.
 constexpr auto kPause = std::chrono::microseconds(200);
-constexpr auto kAskEvery = std::chrono::milliseconds(20);  // for pairs
+constexpr auto kAskEvery = std::chrono::milliseconds(20);  // the agent, for pairs
 constexpr std::size_t kTurns = local::kRingBytes / local::kLine;  // frames of a ring, before others have their turn
-constexpr std::uint64_t kOfPacket = sizeof(Packet) + 64;   // of memory, besides its bytes
+constexpr std::uint64_t kOfPacket = sizeof(Packet) + 64;   // memory that a packet takes besides its bytes
 
 std::uint64_t now_ns() {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
@@ -67,7 +67,7 @@ void LocalCapture::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-// Pairs that are found later are new: they are read from their beginning.
+// Asks for new pairs. Pairs that are found later are read from their beginning, as they are new.
 void LocalCapture::find_pairs(From from) {
   for (;;) {
     const std::vector<tool::LocalPair> more = agent_.local_pairs(next_pair_);
@@ -94,7 +94,7 @@ void LocalCapture::run() {
   }
 }
 
-// In turn from both rings of a pair, as programs answer each other.
+// Reads both rings of a pair in turn, as programs answer each other.
 std::size_t LocalCapture::read_pairs() {
   std::size_t all = 0;
   for (auto pair = pairs_.begin(); pair != pairs_.end();) {

@@ -42,15 +42,15 @@ class LocalCapture {
     std::uint64_t broken = 0;   // rings in which there was nonsense: they were given up
   };
 
-  // Throws std::runtime_error: no agent, or it does not hand them out.
+  // Throws std::runtime_error: there is no agent, or it does not hand the files out.
   explicit LocalCapture(LocalOptions options);
   ~LocalCapture();
   LocalCapture(const LocalCapture&) = delete;
   LocalCapture& operator=(const LocalCapture&) = delete;
 
-  // Does not wait. False: nothing has come.
+  // Takes the next frame without waiting. False: nothing has come.
   bool next(Packet& packet);
-  // Frames that are in the rings now are read, and none after them.
+  // Ends the capture: frames that are in the rings now are read, and none after them.
   void stop();
   Counts counts() const;
 
@@ -81,7 +81,7 @@ class LocalCapture {
   tool::AgentClient agent_;
   std::uint32_t nic_ = 0;
   std::uint64_t next_pair_ = 0;
-  std::list<Pair> pairs_;             // the thread's
+  std::list<Pair> pairs_;             // used by the thread only
   std::uint64_t gone_lost_ = 0;       // by pairs that have ended
   std::vector<std::byte> room_;       // for a frame
   std::atomic<bool> stopping_ = false;

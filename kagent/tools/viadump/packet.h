@@ -22,7 +22,7 @@ struct Packet {
   std::string comment;           // "": none
 };
 
-// The same, with bytes that it does not own.
+// A packet whose bytes belong to another object.
 struct PacketView {
   PacketView() = default;
   PacketView(const Packet& packet)  // NOLINT: a packet is one

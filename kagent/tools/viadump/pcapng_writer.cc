@@ -114,8 +114,8 @@ void PcapngWriter::put_option(std::uint16_t code, std::string_view text) { put_o
 
 void PcapngWriter::end() { end_around(block_.size(), {}); }
 
-// `data`, padded, belongs into the block at `at`: it may be long and is not copied. The length stands at both ends of a
-// block.
+// Ends the block at `at` with `data`, padded, which may be long and is not copied. The length stands at both ends of
+// a block.
 void PcapngWriter::end_around(std::size_t at, std::span<const std::byte> data) {
   static constexpr char kPadding[3] = {};
   const std::size_t padding = -data.size() & 3;

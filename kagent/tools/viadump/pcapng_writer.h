@@ -26,11 +26,11 @@ class PcapngWriter {
   // when the file can't be written.
   PcapngWriter(std::FILE* file, std::string_view application);
 
-  // Returns its number, for Packet::interface.
+  // Adds an interface and returns its number, for Packet::interface.
   std::uint32_t add_interface(const CapturedInterface& interface);
   // The interface must have been added.
   void write(const PacketView& packet);
-  // The counters of the interface when its capture ended.
+  // Writes the counters that the interface had when its capture ended.
   void write_statistics(std::uint32_t interface, std::uint64_t time_ns, std::uint64_t received, std::uint64_t dropped);
   void flush();
 

@@ -88,7 +88,7 @@ void Pipeline::write(PacketView packet, const std::vector<Found>& found,
   writer_->write(packet);
 }
 
-// Of several frames in one datagram the first one says whose they are.
+// The comment on a packet. If a datagram has several frames, the first one says whose they are.
 std::string Pipeline::comment_on(const std::vector<Found>& found) const {
   std::string out;
   if (found[0].reading.has_header) out = endpoints_.comment_on(found[0].reading.decoded);
@@ -101,7 +101,8 @@ std::string Pipeline::comment_on(const std::vector<Found>& found) const {
   return out;
 }
 
-// A packet can only be cut at its end: of several frames in one datagram the first one's header is kept.
+// How much of a packet is kept. It can only be cut at its end: if a datagram has several frames, the first one's
+// header is kept.
 std::size_t Pipeline::kept_bytes(const PacketView& packet, const std::vector<Found>& found) const {
   std::size_t out = packet.bytes.size();
   if (options_.headers_only) {

@@ -125,7 +125,7 @@ std::string address_words(std::span<const std::byte> frame) {
   return address_text(source) + " > " + address_text(destination);
 }
 
-// A name that is there several times becomes one array.
+// Adds fields as JSON. A name that is there several times becomes one array.
 void add_json(const std::vector<Field>& fields, std::string& out) {
   for (auto field = fields.begin(); field != fields.end(); ++field) {
     const auto same = [&](const Field& other) { return std::string_view(other.name) == field->name; };

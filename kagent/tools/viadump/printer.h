@@ -25,7 +25,7 @@ class Printer {
  public:
   Printer(Style style, TimeStyle time) : style_(style), time_(time) {}
 
-  // With "\n" at the end.
+  // A frame as text, with "\n" at the end.
   std::string text(const Context& context, const FoundFrame& frame, const Reading& reading);
 
  private:

@@ -33,7 +33,7 @@ namespace {
 constexpr int kExitOk = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
-constexpr int kWaitBesideLocalMs = 5;  // for the interface, while the local path is captured too
+constexpr int kWaitBesideLocalMs = 5;  // wait for the interface, if the local path is captured too
 constexpr std::size_t kWriteBytes = 64 << 10;  // of short packets at once; long ones are not copied for it
 constexpr unsigned kLocalAtOnce = 1024;  // frames
 
@@ -43,7 +43,7 @@ struct Options {
   std::string read, write, socket;
   std::vector<std::string> hosts, types;
   bool print = false, fields = false, json = false, quiet = false, no_agent = false, local = false, yield = false;
-  // As an extcap program.
+  // Options by which Wireshark calls an extcap program.
   bool extcap_interfaces = false, extcap_dlts = false, extcap_config = false, capture = false;
   std::string extcap_interface, fifo, extcap_version, extcap_filter;
 };
@@ -83,7 +83,8 @@ class Stopped {
   }
 };
 
-// Frames that an XDP program takes and that AF_XDP sends do not pass where libpcap looks; with TCX all do.
+// Warns of frames that are not seen: those that an XDP program takes and those that AF_XDP sends do not pass where
+// libpcap looks. With TCX all frames do.
 void say_what_is_not_seen(const std::string& mode, const std::string& interface) {
   if (!mode.starts_with("xdp")) return;
   std::cerr << "viadump: on " << interface << " the agent uses AF_XDP (" << mode << "): frames of hosted programs are "
@@ -162,7 +163,7 @@ void run_sources(const Sources& sources, Pipeline& pipeline, const std::vector<C
   }
 }
 
-// How many frames were lost to the capture.
+// Ends the capture of the local path. Returns how many frames were lost to it.
 std::uint64_t finish_local(LocalCapture& local, PcapngWriter* writer, const Options& options) {
   local.stop();
   const LocalCapture::Counts counts = local.counts();
@@ -174,13 +175,13 @@ std::uint64_t finish_local(LocalCapture& local, PcapngWriter* writer, const Opti
   return lost;
 }
 
-// Threads that are made later do the same.
+// Gives this thread, and threads that it makes later, the lowest priority.
 void give_way() {
   const sched_param none{};
   if (sched_setscheduler(0, SCHED_IDLE, &none) != 0) throw std::runtime_error("can't give way to other programs");
 }
 
-// Files are opened after the interface, so that a capture that can't begin leaves nothing.
+// Captures from an interface. Files are opened after it, so that a capture that can't begin leaves nothing.
 int run_live(const Options& options) {
   if (options.yield) give_way();
   LiveCapture capture(options.live);
@@ -240,7 +241,7 @@ void print_text(const std::string& text) {
   }
 }
 
-// True if that was all that Wireshark wanted to know.
+// Answers Wireshark's questions. True if that was all that it wanted to know.
 bool answer_extcap(Options& options) {
   if (options.extcap_interfaces) {
     print_text(extcap_interfaces(ethernet_interfaces(), PACKAGE_VERSION));
@@ -254,7 +255,7 @@ bool answer_extcap(Options& options) {
   return true;
 }
 
-// --capture --extcap-interface viaduct-eth0 --fifo PIPE is --interface eth0 --write PIPE.
+// Turns --capture --extcap-interface viaduct-eth0 --fifo PIPE into --interface eth0 --write PIPE.
 void take_extcap(Options& options) {
   if (!options.capture) return;
   options.live.interface = interface_of_extcap(options.extcap_interface);
