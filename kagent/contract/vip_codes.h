@@ -72,7 +72,7 @@ enum Status : std::uint32_t {
   kImmediate = 0x80000,
 };
 
-// The operation of a send queue's descriptor, as layout::SlotOp, in its status.
+// The status bits for the operation `op` (a layout::SlotOp) of a descriptor in a send queue.
 constexpr std::uint32_t status_op(std::uint32_t op) {
   return op == 1 ? kOpRdmaWrite : op == 2 ? kOpRdmaRead : kOpSend;
 }

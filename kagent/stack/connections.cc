@@ -388,7 +388,7 @@ void Connections<Platform>::on_connect_accept(const wire::Decoded& frame) {
         request_targets_.take_back(i);
         if (!vi.link.peer_to_peer) request_targets_.remember_way(i, frame.source);
       }
-      // Between peers, establish() finishes a command that waits.
+      // In a peer-to-peer connect, establish() itself finishes the waiting command.
       const std::uint32_t command = vi.link.peer_to_peer ? kNone : vi.link.command;
       establish(i);
       frames_out_.send_short(Type::kConnectConfirm, vi.link.peer_address, vi.link.peer_vi,

@@ -26,8 +26,8 @@ std::uint32_t CreditGrants<Platform>::credit_room() const {
   return (backlog - std::min(backlog / 2, kBurst)) * 3 / 4;
 }
 
-// Shares the room anew when the number of VIs has changed. Tells them when the credit that they know of may add up
-// to a third more than the room.
+// Shares out the room again when the number of VIs has changed. Tells the peers their new share only when it is at most
+// three quarters of the one last told.
 template <class Platform>
 void CreditGrants<Platform>::share_standing_credit(int change) {
   root_->unreliable += static_cast<std::uint32_t>(change);

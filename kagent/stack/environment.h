@@ -81,8 +81,8 @@ class Environment {
   // Whether the program of a session may claim this connection of our host as its own.
   virtual Owns owns(std::uint32_t session, const Flow& flow) = 0;
 
-  // For a session whose program has a stack of its own, which has this connection: if the program lives but does not
-  // drive that stack, how the other end knows the connection. Only the agent's stack calls this.
+  // Returns the peer's VI and key of a connection that a granted program's own stack has, if the program lives but does
+  // not drive that stack; else nothing. Only the agent's stack calls this.
   struct Connection {
     std::uint32_t peer_vi;
     std::uint64_t peer_key;

@@ -246,7 +246,8 @@ void LossRecovery<Platform>::retransmission_timeout(ViIndex i) {
   } else {
     if (has_gone_by_train(vi)) trains_.set_aside(i);
     if (++vi.tx.timeouts > kMaxTimeouts) {
-      // A host that is busy, or whose link is, is given as much time as a silent one.
+      // So many timeouts do not end the connection: the host or its link may only be busy. It ends after
+      // peer_timeout_ns, as with a silent host.
       const bool due = now_ - vi.tx.sent_time >= limits_.peer_timeout_ns;
       if (due && !peer_table_.may_be_stopped(peers_[vi.link.peer])) {
         pending_disconnect_.end(i, End::kLost, vip::kConnectionLost);

@@ -96,7 +96,7 @@ std::size_t LaneTx::write(const iovec* pieces, std::size_t count, std::size_t sk
   // With Nagle's rule small data waits while a packet is in flight; with the paper's (timer) it always waits.
   const bool small = combines && taken <= kSmallBytes;
   pump(!(small && (options_.timer || ring_.in_flight())));
-  // Receives are posted again after the send, so that the peer need not wait for them.
+  // Spent receives are posted only after the send, so that they do not delay the data.
   control_.give_spent_back();
   if (!joins && !combines) ring_.reap();
   return taken;

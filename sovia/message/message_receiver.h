@@ -36,8 +36,8 @@ class MessageReceiver {
   int next_message(int fd);
 
   enum class Taken : std::uint8_t { kSome, kNone, kEnd, kFailed };
-  // Lives while a call reads ahead for frames that are not the program's. Messages that come before those are kept for
-  // receives meanwhile, and go back in front of the stream at its end.
+  // Lives while a call reads ahead for frames that are not for the program. Messages read on the way are kept; the
+  // destructor puts them back in front of the stream.
   class ReadingAhead {
    public:
     ReadingAhead(MessageReceiver& receiver, int fd);

@@ -124,7 +124,7 @@ void gather(Socket& socket, int fd) {
     Lane& lane = socket.link.end->lane;
     const std::scoped_lock lane_guard(lane.lock());
     socket.settle_receiving(lane);
-    // The direction leaves the lane here, as a reader would on finding that nothing comes over it any more.
+    // Takes the direction off the lane, as a receive would when it finds that the lane has ended.
     const bool empty = lane.rx.unread() == 0 && lane.control.receiving() == Lane::State::kEnded;
     if (empty && lane.control.started()) socket.receiving_changed(RouteEvent::kLaneEnded);
   }

@@ -64,7 +64,7 @@ class SharedNic : public std::enable_shared_from_this<SharedNic> {
   VIP_NIC_HANDLE handle() const { return handle_; }
   VIP_CQ_HANDLE queue() const { return queue_; }
   const VIP_NIC_ATTRIBUTES& attributes() const { return attributes_; }
-  // Bytes of a message of VIA.
+  // The most bytes that one VIA message carries here.
   std::uint32_t transfer_bytes() const { return transfer_bytes_; }
 
   // Guards the links and completion queues of this NIC.

@@ -20,7 +20,8 @@ void give_command_slot(const layout::View& view, std::uint32_t slot) {
   view.command(slot).owner.store(0, std::memory_order_release);
 }
 
-// While this object lives a session keeps its control session.
+// While this object lives, the session's control session is not replaced by that of a new agent. `can_drift`: it could
+// be.
 class ControlLock {
  public:
   ControlLock(Session& session, bool can_drift) : word_(can_drift ? &session.control_lock : nullptr) {

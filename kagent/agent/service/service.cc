@@ -271,7 +271,7 @@ void Service::look_after_ports(std::uint64_t now) {
   }
 }
 
-// Any host on the link can cause these warnings, so they are rare.
+// Any host on the link can cause these warnings, so their rate is limited.
 void Service::report_names(std::size_t number, std::uint64_t now) {
   const Stack& stack = nics_[number]->stack();
   Served& served = served_[number];
@@ -318,8 +318,8 @@ void Service::retry_port(std::size_t number, std::uint64_t now) {
   }
 }
 
-// Sessions end as by a disconnect; the disconnects are repeated for a short while if peers do not
-// answer, or for programs that have their own ports.
+// Ends all sessions as by a disconnect. Then goes on for a short while, until all peers have answered and the
+// disconnects for granted programs are done.
 void Service::say_goodbye() {
   if (handing_over_) {
     server_->hand_over();
