@@ -144,8 +144,8 @@ MessageReceiver::Taken MessageReceiver::peek_last_byte(int fd) {
   return taken == Taken::kEnd ? fail(fd, ECONNRESET) : taken;
 }
 
-// Takes the message straight into the program's memory, which is no longer than the message. If the rest has not come, the part is
-// kept: the call may end, or a signal handler may jump out of it.
+// Takes the message straight into the program's memory, which is no longer than the message. If the rest has not come,
+// the part is kept: the call may end, or a signal handler may jump out of it.
 MessageReceiver::Taken MessageReceiver::take_at_once(int fd, const iovec* pieces, std::size_t count,
                                                    std::size_t& bytes) {
   for (std::size_t at = 0, more = 0; at != frame_.length; at += more) {
