@@ -7,8 +7,8 @@ namespace viaduct::sovia {
 Lane::Lane(Transport& transport, const LaneOptions& options, RemoteMemory* memory)
     : options_(within_limits(options)),
       credits_(options_),
-      ring(transport, options_),
       sender_(transport, ring, credits_),
+      ring(transport, options_),
       greeting(transport, options_, options_.messages && memory != nullptr, sender_),
       control(transport, options_, ring, credits_, sender_, greeting),
       rx(transport, options_, credits_, control),

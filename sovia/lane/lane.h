@@ -82,16 +82,12 @@ class Lane {
   unsigned take(PacketType type, std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct);
 
   Lock lock_;
-  const LaneOptions options_;
+  const LaneOptions options_;  // before the parts, which are made by them
   Credits credits_;
-
- public:
-  LaneSendRing ring;
-
- private:
   ControlSender sender_;
 
  public:
+  LaneSendRing ring;
   LaneGreeting greeting;
   LaneControl control;
   LaneRx rx;

@@ -34,7 +34,6 @@ class LaneControl {
 
   bool broken() const { return sender_.broken(); }
   bool is_cut() const { return sender_.is_cut(); }
-  void fail() { sender_.fail(); }
   // Posts packets that have waited for a place, FIN if all data before it has been posted, and an ACK if one is due.
   void post_pending();
   // Whether packets still wait: then post_pending() has to be called again even if no packet comes.
