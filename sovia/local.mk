@@ -16,6 +16,8 @@ sovia_sources = \
 	sovia/background/background.cc sovia/background/background.h \
 	sovia/background/background_lanes.cc \
 	sovia/background/background_state.h \
+	sovia/background/route_choice.cc sovia/background/route_choice.h \
+	sovia/background/route_trials.cc sovia/background/route_trials.h \
 	sovia/background/vi_cache.cc sovia/background/vi_cache.h \
 	sovia/background/cached_lanes.cc sovia/background/cached_lanes.h \
 	sovia/datagram/datagram_calls.cc sovia/datagram/datagram_calls.h \

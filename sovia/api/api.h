@@ -8,6 +8,7 @@
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
+#include "sovia/socket/lane_life.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
 #include "sovia/sovia.h"
@@ -45,6 +46,29 @@ inline Call may_use_lane(int fd) {
   if (socket == nullptr || !socket->may_use_lane()) return Call();
   return Call(fd);
 }
+
+// Makes a call by the kernel alone, if the socket bypasses the library. False: it does not, and no call was made.
+template <class KernelCall>
+bool bypass_library(int fd, const Socket& known, ssize_t& result, KernelCall&& call) {
+  if (!known.demand.bypasses()) return false;
+  const Call socket(fd);
+  if (!socket || !begin_bypass(*socket)) return false;
+  {
+    const signals::Outside outside;
+    result = call();
+  }
+  end_bypass(*socket, result);
+  return true;
+}
+
+inline ssize_t counted(Counter counter, ssize_t result) {
+  if (result > 0) counters::add(counter, static_cast<std::uint64_t>(result));
+  return result;
+}
+
+// Bytes that went through the kernel on a socket of ours.
+inline ssize_t kernel_sent(ssize_t result) { return counted(Counter::kBytesSentKernel, result); }
+inline ssize_t kernel_received(ssize_t result) { return counted(Counter::kBytesReceivedKernel, result); }
 
 inline int failed(int error) {
   errno = error;

@@ -25,15 +25,6 @@ constexpr int kKernelSends = MSG_OOB | MSG_FASTOPEN;
 
 constexpr unsigned kMostMessages = 1024;  // of sendmmsg: the kernel's UIO_MAXIOV
 
-ssize_t counted(Counter counter, ssize_t result) {
-  if (result > 0) counters::add(counter, static_cast<std::uint64_t>(result));
-  return result;
-}
-
-// Bytes that went through the kernel on a socket of ours.
-ssize_t kernel_sent(ssize_t result) { return counted(Counter::kBytesSentKernel, result); }
-ssize_t kernel_received(ssize_t result) { return counted(Counter::kBytesReceivedKernel, result); }
-
 // Whether the kernel would refuse these pieces. They are then given to the kernel, for its error.
 bool refused(const iovec* pieces, std::size_t count) {
   if (count > IOV_MAX || !can_read(pieces, count * sizeof *pieces)) return true;
@@ -83,20 +74,6 @@ std::size_t sum(const iovec* pieces, std::size_t count) {
     if (__builtin_add_overflow(bytes, pieces[i].iov_len, &bytes)) return SIZE_MAX;
   }
   return bytes;
-}
-
-// Makes a call by the kernel alone, if the socket bypasses the library. False: it does not, and no call was made.
-template <class KernelCall>
-bool bypass_library(int fd, const Socket& known, ssize_t& result, KernelCall&& call) {
-  if (!known.demand.bypasses()) return false;
-  const Call socket(fd);
-  if (!socket || !begin_bypass(*socket)) return false;
-  {
-    const signals::Outside outside;
-    result = call();
-  }
-  end_bypass(*socket, result);
-  return true;
 }
 
 ssize_t receive(int fd, Socket& socket, const iovec* pieces, std::size_t count, int flags) {

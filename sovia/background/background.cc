@@ -13,6 +13,7 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/cached_lanes.h"
+#include "sovia/background/route_trials.h"
 #include "sovia/datagram/datagram_control.h"
 #include "sovia/datagram/datagram_table.h"
 #include "sovia/lane/engine.h"
@@ -129,7 +130,8 @@ void do_tasks() {
       continue;
     }
     if (await_offer(task)) continue;
-    const Reason why = task.flow_known ? open_lane(task) : Reason::kShort;
+    Reason why = task.flow_known ? admit(task) : Reason::kShort;
+    if (why == Reason::kNone) why = open_lane(task);
     bool cancelled;
     {
       const std::scoped_lock guard(requests().lock);
@@ -251,7 +253,7 @@ void flush_held() {
 // The time of the next step that no event brings about.
 std::uint64_t next_due(std::uint64_t vi_cache_due) {
   const std::uint64_t now = now_ns();
-  std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now)});
+  std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now), trials_due()});
   {
     const std::scoped_lock guard(requests().lock);
     for (const Task& task : requests().awaiting) due = std::min(due, task.wait_until);
@@ -289,6 +291,7 @@ void run() {
     if (requests().offered.exchange(false)) match_offers();
     do_tasks();
     look_at_lanes();
+    look_at_trials();
     datagram::turn();
     const std::uint64_t vi_cache_due = look_at_vi_cache();
     close_lost_nic();
@@ -556,6 +559,7 @@ void after_fork_in_child() {
   state().vi_cache.after_fork_in_child();
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().early_claims = 0;
+  forget_trials();
   state().running = false;
   resume();
   requests().idle.store(false);

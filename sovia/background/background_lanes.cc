@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/cached_lanes.h"
+#include "sovia/background/route_trials.h"
 #include "sovia/lane/arrival_threads.h"
 #include "sovia/lane/engine.h"
 #include "sovia/lane/vi_transport.h"
@@ -400,6 +402,7 @@ bool has_parked(LaneEndpoint& end) {
 bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   if (end.cancelled.load() && !goes_to_cache(end, now)) return false;
   if (end.to_itself) return refuse(end, Reason::kLocal);
+  if (end.not_wanted && !end.connected) return refuse(end, Reason::kSlower);
   if (!end.connected) {
     const VIP_RETURN result = end.vi.connected();
     if (result == VIP_NOT_DONE && now < end.give_up_at) return true;
@@ -441,6 +444,15 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
 bool has_carried_enough(const Lane& lane) {
   constexpr std::uint64_t kPackets = 8, kBytes = 65'536;
   return lane.stalls().packets >= kPackets || lane.rx.bytes_received() >= kBytes;
+}
+
+// The peer says that the kernel is faster, which it does once.
+std::optional<std::uint32_t> slower_for_ms(LaneEndpoint& end) {
+  if (end.heard_slower) return {};
+  const std::scoped_lock guard(end.lane.lock());
+  const auto ms = end.lane.control.peer_leaves() ? end.lane.control.slower_for_ms() : std::nullopt;
+  end.heard_slower = ms.has_value();
+  return ms;
 }
 
 bool on_open(LaneEndpoint& end, std::uint64_t now) {
@@ -487,6 +499,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   // The doubt stands until this end is closed, too: no agent vouches for a connection that has ended, and if that was
   // the reason, this end is closed soon.
   if (end.doubted && !closed) return true;
+  if (const auto again_ms = slower_for_ms(end)) peer_found_slower(end, *again_ms);
   if (!over || !lane_over(*end.socket, end)) return true;
   if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
   end.used = has_carried_enough(end.lane);

@@ -40,8 +40,8 @@ void Lane::finish(bool closes) {
   }
 }
 
-void Lane::ask_to_leave() {
-  if (!control.leave()) return;
+void Lane::ask_to_leave(std::optional<std::uint32_t> again_ms) {
+  if (!control.leave(again_ms)) return;
   rx.spill_arrivals();
   control.post_pending();
 }
@@ -87,13 +87,13 @@ unsigned Lane::take(PacketType type, std::uint32_t place, std::uint32_t bytes, s
     case PacketType::kRevoked:
       return sinks.take_revoked(place) ? static_cast<unsigned>(LaneChange::kSinks) : cut();
     case PacketType::kLeave: {
-      const unsigned changes = control.take(type, place, flags);
+      const unsigned changes = control.take(type, place, bytes, flags);
       rx.spill_arrivals();
       finish(false);
       return changes;
     }
     default:
-      return control.take(type, place, flags);
+      return control.take(type, place, bytes, flags);
   }
 }
 

@@ -26,6 +26,7 @@
 #define VIADUCT_SOVIA_LANE_LANE_H
 
 #include <cstdint>
+#include <optional>
 
 #include "sovia/lane/lane_control.h"
 #include "sovia/lane/lane_loss.h"
@@ -58,7 +59,8 @@ class Lane {
   void finish(bool closes);
   // Asks the peer to leave (LEAVE), even if it has sent its FIN: a peer that leaves spills its unread data, so data
   // that waits for credits goes on.
-  void ask_to_leave();
+  // `again_ms` as with LaneControl::leave().
+  void ask_to_leave(std::optional<std::uint32_t> again_ms = {});
 
   // ------------------------------------------------------------------ the transport's events
   // A packet has come. LaneChange bits. After cut() packets are ignored; after a failed send those that came before it

@@ -28,8 +28,9 @@ LaneControl::Finish LaneControl::finish(bool closes) {
   return Finish::kBegun;
 }
 
-bool LaneControl::leave() {
+bool LaneControl::leave(std::optional<std::uint32_t> again_ms) {
   if (leaves_ || over()) return false;
+  if (!slower_for_ms_) slower_for_ms_ = again_ms;
   leaves_ = wants_leave_ = true;
   return true;
 }
@@ -45,10 +46,16 @@ void LaneControl::give_spent_back() {
   if (credits_.is_ack_due()) post_pending();
 }
 
+bool LaneControl::post_leave() {
+  if (!slower_for_ms_) return sender_.post(PacketType::kLeave);
+  const Leave leave{htobe32(*slower_for_ms_)};
+  return sender_.post(PacketType::kLeave, &leave, sizeof leave);
+}
+
 void LaneControl::post_pending() {
   greeting_.post_pending();
   if (wants_more_ && sender_.post(PacketType::kMore)) wants_more_ = false;
-  if (wants_leave_ && sender_.post(PacketType::kLeave)) wants_leave_ = false;
+  if (wants_leave_ && post_leave()) wants_leave_ = false;
   if (wants_fin_ack_ && may_answer_fin() && sender_.post(PacketType::kFinAck)) {
     wants_fin_ack_ = false;
     fin_ack_at_ = ring_.control_posted() - 1;
@@ -90,7 +97,7 @@ bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate, bool 
     case PacketType::kFinAck:
       return bytes == 0 && sending_ == State::kEnding && !wants_finish_;
     case PacketType::kLeave:
-      return bytes == 0 && !peer_leaves_;
+      return (bytes == 0 || bytes == sizeof(Leave)) && !peer_leaves_;
     case PacketType::kTrust:
       return bytes == 0 && !greeting_.peer_trusts();
     case PacketType::kMore:
@@ -115,7 +122,15 @@ unsigned LaneControl::take_start(std::uint32_t place) {
   return LaneChange::kState;
 }
 
-unsigned LaneControl::take(PacketType type, std::uint32_t place, std::uint32_t flags) {
+void LaneControl::take_leave(std::uint32_t place, std::uint32_t bytes) {
+  peer_leaves_ = true;
+  if (bytes == 0) return;
+  Leave leave;
+  std::memcpy(&leave, transport_.received(place), sizeof leave);
+  slower_for_ms_ = be32toh(leave.again_ms);
+}
+
+unsigned LaneControl::take(PacketType type, std::uint32_t place, std::uint32_t bytes, std::uint32_t flags) {
   switch (type) {
     case PacketType::kStart:
       return take_start(place);
@@ -137,7 +152,7 @@ unsigned LaneControl::take(PacketType type, std::uint32_t place, std::uint32_t f
       peer_parked_ = true;
       return LaneChange::kState;
     case PacketType::kLeave:
-      peer_leaves_ = true;
+      take_leave(place, bytes);
       return LaneChange::kState | LaneChange::kWritable;
     default:
       return 0;

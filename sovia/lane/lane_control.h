@@ -3,6 +3,7 @@
 #define VIADUCT_SOVIA_LANE_LANE_CONTROL_H
 
 #include <cstdint>
+#include <optional>
 
 #include "sovia/lane/control_sender.h"
 #include "sovia/lane/lane_greeting.h"
@@ -69,8 +70,9 @@ class LaneControl {
   bool is_finished() const {
     return sending_ == State::kEnded && (!leaves_ || receiving_ == State::kEnded);
   }
-  // Asks for the peer's FIN. False: it has been asked, or the lane is over.
-  bool leave();
+  // Asks for the peer's FIN. False: it has been asked, or the lane is over. `again_ms`: as the kernel is faster; this
+  // end asks for another lane in that time.
+  bool leave(std::optional<std::uint32_t> again_ms = {});
   bool leaves() const { return leaves_; }
   // `more`: data waits behind the last DATA packet, which does not say so (MORE).
   void want_more(bool more) { wants_more_ = more; }
@@ -91,6 +93,8 @@ class LaneControl {
   bool peer_closed() const { return peer_closed_ && greeting_.trusted(); }
   // The peer has asked for FIN (LEAVE), which this end is about to send.
   bool peer_leaves() const { return peer_leaves_; }
+  // The kernel is faster than the lane, as one of the ends has found: how long no other lane is to be asked for.
+  std::optional<std::uint32_t> slower_for_ms() const { return slower_for_ms_; }
   // Whether the peer is known to have had more to send than has come.
   bool peer_has_more() const { return peer_has_more_; }
   void set_peer_has_more(bool more) { peer_has_more_ = more; }
@@ -116,11 +120,13 @@ class LaneControl {
   // packet with data.
   bool acceptable(std::uint32_t bytes, std::uint32_t immediate, bool has_place) const;
   // Takes a packet that only changes states. LaneChange bits.
-  unsigned take(PacketType type, std::uint32_t place, std::uint32_t flags);
+  unsigned take(PacketType type, std::uint32_t place, std::uint32_t bytes, std::uint32_t flags);
 
  private:
   bool may_answer_fin() const { return !started_ || settled_ || reading_closed_ || !options_.settles; }
   unsigned take_start(std::uint32_t place);
+  void take_leave(std::uint32_t place, std::uint32_t bytes);
+  bool post_leave();
 
   static constexpr std::uint64_t kNotPosted = ~std::uint64_t{0};
 
@@ -134,6 +140,7 @@ class LaneControl {
   bool started_ = false, settled_ = false, reading_closed_ = false;
   bool parked_ = false, peer_parked_ = false;
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, peer_has_more_ = false;
+  std::optional<std::uint32_t> slower_for_ms_;
   std::uint64_t peer_kernel_bytes_ = 0;
   std::uint64_t start_at_ = kNotPosted, fin_at_ = kNotPosted, fin_ack_at_ = kNotPosted;
   bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false, wants_more_ = false;

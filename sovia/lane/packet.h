@@ -6,14 +6,19 @@
 //    |    credits     |     0      | flags | type  |
 //    +----------------+------------+-------+-------+
 //
-//   WAKEUP  the first packet of each end: Hello. Before it nothing else is sent.   TRUST   this end has verified the
-// peer, and will read its packets.   START   the direction goes over the lane from here on: Start.   DATA    bytes of
-// the stream. Uses one credit; no other type does.   ACK     nothing but credits, one for each DATA packet that has
-// been consumed.   FIN     the direction ends on the lane. Later bytes go through the kernel.   FINACK  FIN has come.
-// LEAVE   asks the peer for its FIN.   MORE    bytes of the stream wait behind the last DATA packet, which does not say
-// so.   SINK    memory that a message may be written to, none, or (flag) none any more: Sink.   PLACED  a message has
-// been written there: Placed.   REVOKED no message will be written there any more: the answer to SINK with the flag:
-// Placed.   PARK    after FIN and FINACK both ways: this end keeps the VI for another connection. When both have
+//   WAKEUP  the first packet of each end: Hello. Before it nothing else is sent.
+//   TRUST   this end has verified the peer, and will read its packets.
+//   START   the direction goes over the lane from here on: Start.
+//   DATA    bytes of the stream. Uses one credit; no other type does.
+//   ACK     nothing but credits, one for each DATA packet that has been consumed.
+//   FIN     the direction ends on the lane. Later bytes go through the kernel.
+//   FINACK  FIN has come.
+//   LEAVE   asks the peer for its FIN; with Leave, as the kernel is faster than the lane.
+//   MORE    bytes of the stream wait behind the last DATA packet, which does not say so.
+//   SINK    memory that a message may be written to, none, or (flag) none any more: Sink.
+//   PLACED  a message has been written there: Placed.
+//   REVOKED no message will be written there any more: the answer to SINK with the flag: Placed.
+//   PARK    after FIN and FINACK both ways: this end keeps the VI for another connection. When both have
 //           said so, the end whose program connects begins anew with WAKEUP, which names the connection.
 //
 // Every packet brings the credits that have come together when it is sent. The numbers in Hello and
@@ -65,7 +70,7 @@ inline constexpr std::uint32_t kChunkBytes = 32 * 1024;  // of one packet, at mo
 inline constexpr std::uint32_t kSmallBytes = 2 * 1024;   // sends up to this are combined
 inline constexpr std::uint32_t kMostMessage = 1u << 30;  // bytes
 inline constexpr std::uint32_t kMostWindow = 256;
-inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::uint32_t kProtocolVersion = 5;
 inline constexpr std::size_t kTokenBytes = 16;
 
 // The TCP connection that a lane is for, as the sender sees it.
@@ -89,6 +94,11 @@ struct Start {
   std::uint64_t kernel_bytes;  // of this direction that went through the kernel, since the beginning
 };
 static_assert(sizeof(Start) == 8);
+
+struct Leave {
+  std::uint32_t again_ms;  // the sender asks for another lane in so many; network byte order
+};
+static_assert(sizeof(Leave) == 4);
 
 // All numbers in network byte order.
 struct Sink {

@@ -9,10 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -22,7 +24,7 @@ bool g_debugging = false;
 
 namespace {
 
-enum class Unit { kFlag, kCount, kBytes, kMicroseconds };
+enum class Unit { kFlag, kCount, kBytes, kMicroseconds, kRoute };
 
 int g_debug_descriptor = STDERR_FILENO;
 
@@ -54,6 +56,8 @@ constexpr Row kRows[] = {
     {"BCOPY", Handling::kSingle, kCopyAll, 32, 16, false},
 };
 
+constexpr const char* kRoutes[] = {"auto", "lane", "kernel"};
+
 void take(const Row& row, Options& options) {
   options.config = row.name;
   options.handling = row.handling;
@@ -61,6 +65,7 @@ void take(const Row& row, Options& options) {
   options.window = row.window;
   options.ack_threshold = row.ack_threshold;
   options.combine = row.combine;
+  options.route = kRouteLane;
   options.combine_timer = 1;
   options.combine_us = kPaperTimerUs;
   options.strict_window = 1;
@@ -72,6 +77,12 @@ bool parse(const char* text, Unit unit, std::uint64_t* value) {
   if (unit == Unit::kBytes && strcmp(text, "all") == 0) {
     *value = ~0ull;
     return true;
+  }
+  if (unit == Unit::kRoute) {
+    const auto* const name = std::find_if(std::begin(kRoutes), std::end(kRoutes),
+                                          [text](const char* each) { return strcmp(each, text) == 0; });
+    *value = static_cast<std::uint64_t>(name - kRoutes);
+    return name != std::end(kRoutes);
   }
   if (*text < '0' || *text > '9') return false;
   char* end = nullptr;
@@ -89,6 +100,16 @@ bool parse(const char* text, Unit unit, std::uint64_t* value) {
   }
   *value = number;
   return *end == '\0';
+}
+
+void describe_refusal(char* message, std::size_t room, const char* variable, const char* given, Unit unit,
+                      std::uint64_t least, std::uint64_t most, std::uint64_t used) {
+  if (unit == Unit::kRoute) {
+    snprintf(message, room, "%s=%.40s: not auto, lane or kernel; %s is used", variable, given, kRoutes[used]);
+    return;
+  }
+  snprintf(message, room, "%s=%.40s: not a number from %" PRIu64 " to %" PRIu64 "; %" PRIu64 " is used", variable, given,
+           least, most, used);
 }
 
 // The variables for this library, each as "NAME=VALUE". Never destroyed.
@@ -194,9 +215,7 @@ Options read_options(const char* (*environment)(const char* variable),
     if (parse(given, Unit::unit, &number) && number - least <= most - least) {                    \
       read.member = number;                                                                       \
     } else {                                                                                      \
-      snprintf(message, sizeof message,                                                           \
-               "%s=%.40s: not a number from %" PRIu64 " to %" PRIu64 "; %" PRIu64 " is used",     \
-               variable, given, std::uint64_t{least}, std::uint64_t{most}, read.member);          \
+      describe_refusal(message, sizeof message, variable, given, Unit::unit, least, most, read.member); \
       complain(message);                                                                          \
     }                                                                                             \
   }

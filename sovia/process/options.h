@@ -20,10 +20,15 @@ inline constexpr std::uint64_t kCopyAll = ~0ull;     // copy_limit of configurat
 inline constexpr std::uint64_t kHybridLimit = 2048;  // copy_limit of HYBRID, as in the paper
 inline constexpr std::uint64_t kPaperTimerUs = 100'000;  // the timer of COMBINE
 
+// SOVIA_ROUTE
+inline constexpr std::uint64_t kRouteAuto = 0, kRouteLane = 1, kRouteKernel = 2;
+
 // X(member, variable, default, least, most, unit, description) Units: kFlag is 0 or 1; kBytes knows the suffixes k, M
-// and G, and "all" for the greatest value.
+// and G, and "all" for the greatest value; kRoute has names.
 #define SOVIA_OPTIONS(X)                                                                         \
   X(lanes, "SOVIA_LANES", 1, 0, 1, kFlag, "open lanes; 0: everything goes through the kernel")   \
+  X(route, "SOVIA_ROUTE", kRouteAuto, kRouteAuto, kRouteKernel, kRoute,                             \
+    "auto, lane or kernel: where data goes; auto: where more of it is moved")                     \
   X(local, "SOVIA_LOCAL", 1, 0, 1, kFlag,                                                        \
     "open lanes to programs of the same host too")                                               \
   X(upgrade_after, "SOVIA_UPGRADE_AFTER", 4, 0, 1'000'000, kCount,                               \

@@ -30,6 +30,9 @@
   X(kOption, "the program set a socket option that only the kernel has")              \
   X(kEnd, "the stream ended")                                                         \
   X(kPeerLeft, "the peer left the lane")                                              \
+  X(kSlower, "the kernel moves more data between these programs than lanes do")          \
+  X(kTrial, "a trial finds out how much the kernel moves")                                \
+  X(kChosen, "SOVIA_ROUTE=kernel chooses the kernel")                                  \
   X(kLost, "the lane lost its VIA connection")
 
 namespace viaduct::sovia {

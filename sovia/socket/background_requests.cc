@@ -58,6 +58,7 @@ Reason ask(Socket& socket, int fd, Role role) {
   task.flow_known = flow_of(fd, task.flow);
   task.fd = fd;
   if (task.flow_known && is_loopback(task.flow) && options().local == 0) return Reason::kLocal;
+  if (options().route == kRouteKernel) return Reason::kChosen;
   task.role = role;
   if (task.flow_known) task.peer = peer_of(task.flow, role);
   task.asker = &socket;

@@ -15,6 +15,8 @@ constexpr std::uint64_t kShortNs = 10'000'000;
 
 }  // namespace
 
+std::atomic<std::uint32_t> LaneDemand::g_round{1};
+
 bool LaneDemand::count(std::uint64_t bytes) {
   const std::uint32_t calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::uint64_t all = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -35,7 +37,16 @@ void LaneDemand::forget_all() {
 
 void LaneDemand::begin_bypass() {
   calls_.store(calls_needed_);
+  bypass_round_.store(kAnyRound);
   bypass_calls_.store(static_cast<std::int32_t>(calls_needed_));
+}
+
+void LaneDemand::stay_with_kernel() {
+  forget_all();
+  calls_needed_ = 1;
+  bypass_until_.store(0);
+  bypass_round_.store(g_round.load());
+  bypass_calls_.store(INT32_MAX);
 }
 
 void LaneDemand::limit_bypass() { bypass_until_.store(now_ns() + kShortNs); }

@@ -25,8 +25,15 @@ class LaneDemand {
   // Whether a lane was refused or put off, so that none can be had for some time.
   bool was_refused() const { return calls_needed_ != 0; }
 
-  bool bypasses() const { return bypass_calls_.load() > 0; }
+  bool bypasses() const {
+    const std::uint32_t round = bypass_round_.load(std::memory_order_relaxed);
+    return bypass_calls_.load() > 0 && (round == kAnyRound || round == g_round.load(std::memory_order_relaxed));
+  }
   void begin_bypass();
+  // No lane is to be asked for before all connections may ask again; then at the first call.
+  void stay_with_kernel();
+  // Connections that stay with the kernel may ask for lanes again.
+  static void all_may_ask() { g_round.fetch_add(1); }
   // The bypass is due to other connections with the peer, which were short: it ends when this one lives longer or moves
   // more than they did.
   void limit_bypass();
@@ -42,6 +49,13 @@ class LaneDemand {
   void set_role(Role role) { role_.store(role); }
   Role role() const { return role_.load(); }
 
+  // The program sends files by sendfile(), which the kernel does without a copy.
+  void set_sends_files() { sends_files_.store(true, std::memory_order_relaxed); }
+  bool sends_files() const { return sends_files_.load(std::memory_order_relaxed); }
+  // The calls that have moved data by the kernel, and the bytes, since the last ask or refusal.
+  std::uint32_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
  private:
   void end_bypass_unlike_others(std::uint64_t bytes);
 
@@ -49,6 +63,10 @@ class LaneDemand {
   std::atomic<std::uint64_t> bytes_{0};
   std::uint32_t calls_needed_ = 0;  // 0: as many as the option says
   std::atomic<std::int32_t> bypass_calls_{0};
+  static constexpr std::uint32_t kAnyRound = 0;
+  std::atomic<std::uint32_t> bypass_round_{kAnyRound};
+  std::atomic<bool> sends_files_{false};
+  static std::atomic<std::uint32_t> g_round;
   std::atomic<std::uint64_t> bypass_until_{0};  // the time limit of a bypass due to other connections; 0: none
   std::atomic<Role> role_{Role::kNeither};
   std::atomic<bool> connecting_{false};

@@ -58,6 +58,8 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   std::uint64_t unclaim_at = 0;
   bool to_itself = false;             // the other end is in this process
   bool doubted = false;               // the peer's agent does not vouch, perhaps as the connection has ended
+  bool not_wanted = false;            // before it was open it has turned out that the kernel is faster
+  bool heard_slower = false;          // the peer has said that the kernel is faster
   bool silent = false;                // the peer has not greeted in time
   bool closing = false;               // the sending direction ends: no new data is sent
   bool listed = false;                // taken off the queue (look_at()), to be looked at

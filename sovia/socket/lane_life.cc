@@ -76,16 +76,20 @@ std::uint32_t lane_number(Socket& socket) {
 namespace {
 
 // Both locked.
-void start_bypass(Socket& socket) {
+void start_bypass(Socket& socket, Reason why) {
   if (socket.link.end != nullptr || !socket.has_nothing_left() || socket.reset) return;
   socket.rx.read_known = false;
-  socket.demand.begin_bypass();
+  if (why == Reason::kSlower || why == Reason::kTrial) {
+    socket.demand.stay_with_kernel();
+  } else {
+    socket.demand.begin_bypass();
+  }
 }
 
 }  // namespace
 
 void lane_refused(Socket& socket, Reason why) {
-  counters::fell(why);
+  if (why != Reason::kTrial) counters::fell(why);
   {
     const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
     if (!socket.link.on(LaneEvent::kRefused)) return;  // the lane opened while it was being cancelled
@@ -93,11 +97,11 @@ void lane_refused(Socket& socket, Reason why) {
     socket.demand.put_off();
     const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
                        why == Reason::kOtherNic || why == Reason::kStandardStream ||
-                       why == Reason::kPassed;
+                       why == Reason::kPassed || why == Reason::kChosen;
     if ((never || socket.tx.lane_forbidden) && socket.has_nothing_left()) {
       socket.stay_with_kernel();
     } else {
-      start_bypass(socket);
+      start_bypass(socket, why);
     }
   }
   if (!socket.may_use_lane()) socket.changed();
@@ -107,9 +111,11 @@ bool lane_over(Socket& socket, LaneEndpoint& end) {
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
   if (socket.link.end != &end) return true;
   if (end.pins != 0) return false;  // the thread that holds the pin calls the background thread again
+  bool slower;
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (!end.lane.control.over()) return false;
+    slower = end.lane.control.slower_for_ms().has_value();
     // Bytes that have not arrived must go through the kernel first.
     if (end.lane.loss.wants_fall_back() && !socket.fallback.done && !socket.reset && !socket.closed()) return false;
     if (end.lane.rx.unread() != 0) return false;
@@ -117,7 +123,8 @@ bool lane_over(Socket& socket, LaneEndpoint& end) {
     if (end.lane.control.started() && socket.rx.route != Phase::kKernelAgain) return false;
   }
   const Reason known = socket.link.shown.reason();
-  const Reason ended = socket.fallback.done ? Reason::kLost : Reason::kEnd;
+  Reason ended = slower ? Reason::kSlower : Reason::kEnd;
+  if (socket.fallback.done) ended = Reason::kLost;
   socket.link.shown.set(ShownSocket::Way::kKernel, known != Reason::kNone ? known : ended);
   socket.rx.early_end = socket.fallback.done = false;
   if (RemoteMemory* const remote = end.vi.remote(); remote != nullptr) remote->close_memories();
@@ -126,8 +133,24 @@ bool lane_over(Socket& socket, LaneEndpoint& end) {
   socket.receiving_changed(RouteEvent::kLaneChanged);
   socket.sending_changed(RouteEvent::kLaneChanged);
   socket.demand.put_off();
+  if (ended == Reason::kSlower && !socket.closed()) start_bypass(socket, ended);
   stay_with_kernel_if_done(socket);
   return true;
+}
+
+void leave_slower_lane(Socket& socket, LaneEndpoint& end, std::uint32_t again_ms) {
+  {
+    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    if (socket.link.end != &end || socket.closed()) return;
+    const std::scoped_lock lane_guard(end.lane.lock());
+    if (end.lane.control.broken() || !end.lane.greeting.may_start()) return;
+    end.lane.finish(false);
+    end.lane.ask_to_leave(again_ms);
+    socket.sending_changed(RouteEvent::kLaneEnded);
+    socket.link.shown.set(ShownSocket::Way::kKernel, Reason::kSlower);
+  }
+  counters::fell(Reason::kSlower);
+  socket.changed();
 }
 
 void finish_lane(Socket& socket) {
@@ -205,7 +228,7 @@ void connection_made(Socket& socket, int fd, Role role) {
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
   if (!socket.link.is_idle()) return;
   socket.demand.need(calls);
-  start_bypass(socket);
+  start_bypass(socket, Reason::kShort);
   socket.demand.limit_bypass();
 }
 

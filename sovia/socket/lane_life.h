@@ -23,6 +23,9 @@ void lane_refused(Socket& socket, Reason why);
 // Takes a lane that is over from the socket, for good. False while it is still needed: it is pinned, or holds data to
 // read or to resend.
 bool lane_over(Socket& socket, LaneEndpoint& end);
+// The kernel is faster than the lane: both directions go down to the kernel, where the socket stays until all may ask
+// again (LaneDemand), as the peer does in `again_ms`.
+void leave_slower_lane(Socket& socket, LaneEndpoint& end, std::uint32_t again_ms);
 // Sends FIN to the peer when the process ends. No call is under way.
 void finish_lane(Socket& socket);
 // The number of the next lane of this connection.

@@ -255,6 +255,8 @@ ssize_t send_registered(Socket& socket, int fd, const iovec& piece, int flags) {
 
 }  // namespace
 
+void Socket::note_sent_in_kernel(int fd, ssize_t bytes) { note_kernel_bytes(*this, fd, bytes); }
+
 ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) {
   if (count > kMostPieces) {
     errno = EINVAL;

@@ -1,0 +1,208 @@
+#include "sovia/background/route_choice.h"
+
+#include <algorithm>
+
+namespace viaduct::sovia {
+namespace {
+
+// Lanes stay if they move so much of what the kernel moves: two windows of the same work differ by that.
+constexpr std::uint64_t kLanePercent = 97;
+// Lanes that move less than so much of it are compared with the kernel again.
+constexpr std::uint64_t kWatchedPercent = 90;
+// A trial that ends lanes costs their opening, and may take so much of the time.
+constexpr std::uint64_t kTrialsCostAtMost = 100;
+constexpr std::uint64_t kLeavingNs = 50'000'000;  // for both ends to leave their lanes
+
+}  // namespace
+
+// Of the window that ends now.
+double RouteChoice::rate(const View& view, std::uint64_t now) const {
+  return static_cast<double>(view.bytes - bytes_) / static_cast<double>(now - since_);
+}
+
+void RouteChoice::begin_kernel_window(std::uint64_t now) {
+  stage_ = Stage::kKernelWindow;
+  measures_ = false;
+  asked_ = 1;
+  since_ = now;
+  due_ = now + kSettleNs;
+}
+
+void RouteChoice::stay_with_kernel(std::uint64_t now) {
+  stage_ = Stage::kKernel;
+  kernel_until_ = due_ = now + wait_ns_;
+  wait_ns_ = std::min(2 * wait_ns_, kLastNs);
+  messengers_ = 0;
+  sent_messengers_ = false;
+}
+
+RouteChoice::Answer RouteChoice::asked(const Ask& ask, std::uint64_t now) {
+  switch (stage_) {
+    case Stage::kUnknown:
+      if (ask.better_in_kernel) {
+        stay_with_kernel(now);
+        messengers_ = kMessengers;
+        return refuse(ask);
+      }
+      if (!ask.doubtful) return Answer::kOpen;
+      begin_kernel_window(now);
+      return Answer::kLater;
+    case Stage::kKernelWindow:
+      ++asked_;
+      return Answer::kLater;
+    case Stage::kKernel:
+      if (now < kernel_until_) return refuse(ask);
+      begin_kernel_window(now);
+      return Answer::kLater;
+    default:
+      return includes(ask.mark) ? Answer::kOpen : Answer::kLater;
+  }
+}
+
+// The peer may be opening lanes for all its connections, and learns on one of them that it need not.
+RouteChoice::Answer RouteChoice::refuse(const Ask& ask) {
+  constexpr std::uint32_t kRare = 7;
+  if (messengers_ == 0 || (messengers_ != kMessengers && (ask.mark & kRare) != 0)) return Answer::kRefuse;
+  --messengers_;
+  sent_messengers_ = true;
+  return Answer::kOpen;
+}
+
+void RouteChoice::peer_left(std::uint64_t ns, std::uint64_t now) {
+  if (stage_ == Stage::kKernel && now < kernel_until_) return;
+  stage_ = Stage::kKernel;
+  kernel_until_ = due_ = now + std::min(ns, kLastNs);
+}
+
+RouteChoice::Step RouteChoice::look(const View& view, std::uint64_t now) {
+  switch (stage_) {
+    case Stage::kUnknown:
+      return Step::kNone;
+    case Stage::kKernelWindow:
+      return end_kernel_window(view, now);
+    case Stage::kOpening:
+      return wait_for_lanes(view, now);
+    case Stage::kLaneWindow:
+      return end_lane_window(view, now);
+    case Stage::kLanes:
+      return compare_again(view, now);
+    case Stage::kKernel:
+      if (now < due_) return Step::kNone;
+      due_ = kNever;
+      return Step::kAskAgain;
+  }
+  return Step::kNone;
+}
+
+RouteChoice::Step RouteChoice::end_kernel_window(const View& view, std::uint64_t now) {
+  if (now < due_) return Step::kNone;
+  if (!measures_) {
+    measures_ = true;
+    windows_ = 0;
+    kernel_rate_ = 0;
+    begin_window(view, now);
+    return Step::kNone;
+  }
+  if (view.bytes - bytes_ < kBusyBytes) {
+    if (now - since_ < kIdleNs) {
+      due_ = now + kWindowNs;
+      return Step::kNone;
+    }
+    stage_ = Stage::kUnknown;
+    halvings_ = 0;
+    due_ = kNever;
+    return Step::kAskAgain;
+  }
+  kernel_rate_ = std::max(kernel_rate_, rate(view, now));
+  if (++windows_ < kKernelWindows) {
+    begin_window(view, now);
+    return Step::kNone;
+  }
+  halvings_ = 0;
+  while (((asked_ + view.open) >> halvings_) > kFirstLanes) ++halvings_;
+  begin_opening(now);
+  return Step::kAskAgain;
+}
+
+void RouteChoice::begin_opening(std::uint64_t now) {
+  stage_ = Stage::kOpening;
+  since_ = now;
+  coming_ = 0;
+  due_ = now + kSettleNs;
+}
+
+RouteChoice::Step RouteChoice::wait_for_lanes(const View& view, std::uint64_t now) {
+  if (now < due_) return Step::kNone;
+  const std::size_t before = coming_;
+  coming_ = view.opening + view.open;
+  if ((view.opening != 0 || coming_ != before) && now - since_ < kOpeningNs) {
+    due_ = now + kSettleNs;
+    return Step::kNone;
+  }
+  if (view.open == 0) {  // none can be had
+    stage_ = Stage::kUnknown;
+    halvings_ = 0;
+    due_ = kNever;
+    return Step::kAskAgain;
+  }
+  opening_ns_ = now - since_;
+  stage_ = Stage::kLaneWindow;
+  lanes_ = view.open;
+  windows_ = 0;
+  begin_window(view, now);
+  return Step::kNone;
+}
+
+void RouteChoice::begin_window(const View& view, std::uint64_t now) {
+  bytes_ = view.bytes;
+  since_ = now;
+  due_ = now + kWindowNs;
+}
+
+RouteChoice::Step RouteChoice::end_lane_window(const View& view, std::uint64_t now) {
+  if (now < due_) return Step::kNone;
+  const double lane_rate = rate(view, now);
+  if (lane_rate * 100 >= kernel_rate_ * kLanePercent) {
+    if (halvings_ != 0) {
+      --halvings_;
+      begin_opening(now);
+      return Step::kAskAgain;
+    }
+    stage_ = Stage::kLanes;
+    chosen_at_ = now;
+    watch_lanes(view, now);
+    return Step::kNone;
+  }
+  if (++windows_ < kLaneWindows) {
+    begin_window(view, now);
+    return Step::kNone;
+  }
+  stay_with_kernel(now);
+  return Step::kLeave;
+}
+
+void RouteChoice::watch_lanes(const View& view, std::uint64_t now) {
+  begin_window(view, now);
+  due_ = now + watch_ns_;
+}
+
+// Compares again if there are many more connections, or lanes move less than the kernel did. That may be the programs'
+// doing, so it is asked less and less often.
+RouteChoice::Step RouteChoice::compare_again(const View& view, std::uint64_t now) {
+  const bool many = view.open >= 2 * lanes_ && now - chosen_at_ >= kTrialsCostAtMost * opening_ns_;
+  if (!many) {
+    if (now < due_) return Step::kNone;
+    const double lane_rate = rate(view, now);
+    const bool less = lane_rate * 100 < kernel_rate_ * kWatchedPercent && view.bytes - bytes_ >= kBusyBytes;
+    if (!less) {
+      watch_lanes(view, now);
+      return Step::kNone;
+    }
+    watch_ns_ = std::min(2 * watch_ns_, kLastNs);
+  }
+  stage_ = Stage::kKernel;
+  kernel_until_ = due_ = now + kLeavingNs;
+  return Step::kLeave;
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,115 @@
+// Whether the connections of one service are better off with lanes or with the kernel: both are tried, and measured.
+//
+// A service is what a process listens for at a port, or calls at a peer's. One connection with small messages waits for
+// its peer most of the time, and a lane makes that shorter: no trial is made. Where several connections share the
+// processor, or data comes in large pieces, it depends on the link and the programs. The process then moves bytes
+// through the kernel for a window of time, with lanes for another, and keeps to what has moved more.
+//
+//     unknown --a second connection, large pieces--> kernel window --> opening --> lane window --> lanes
+//        ^------------- little to do ----------------------'   ^--twice as many---'   '--> kernel
+//     kernel --when the time is over--> kernel window        lanes --twice as many connections--> kernel window
+//
+// Of many connections some get lanes first, as opening all takes time: those of which the mark is low. Both ends make the
+// same mark of a connection, so they choose the same ones.
+//
+// Not thread-safe. Times are CLOCK_MONOTONIC in ns.
+#ifndef VIADUCT_SOVIA_BACKGROUND_ROUTE_CHOICE_H
+#define VIADUCT_SOVIA_BACKGROUND_ROUTE_CHOICE_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sovia/process/clock.h"
+
+namespace viaduct::sovia {
+
+class RouteChoice {
+ public:
+  enum class Stage : std::uint8_t { kUnknown, kKernelWindow, kOpening, kLaneWindow, kLanes, kKernel };
+  // What becomes of a connection that asks for a lane.
+  enum class Answer : std::uint8_t { kOpen, kLater, kRefuse };
+  // What the caller has to do.
+  enum class Step : std::uint8_t {
+    kNone,
+    kAskAgain,  // let connections without lanes ask again
+    kLeave,     // end all lanes
+  };
+
+  // A connection that asks.
+  struct Ask {
+    bool doubtful = false;          // others of the service are busy too, or its pieces are large
+    bool better_in_kernel = false;  // it sends files, which the kernel does without a copy
+    std::uint32_t mark = 0;         // the same at both ends, and evenly spread
+  };
+
+  // The process and the service as they are.
+  struct View {
+    std::uint64_t bytes = 0;   // that the process has moved since its begin, both ways, by kernel and lanes
+    std::size_t opening = 0;   // lanes that are not open yet
+    std::size_t open = 0;
+  };
+
+  static constexpr std::uint64_t kWindowNs = 20'000'000;
+  static constexpr std::size_t kFirstLanes = 32;  // at most, of those that are opened first
+  static constexpr unsigned kMessengers = 4;
+  static constexpr unsigned kKernelWindows = 3;  // of which the best one counts
+  static constexpr unsigned kLaneWindows = 5;    // likewise; more, as the memory of lanes is new at first
+  static constexpr std::uint64_t kIdleNs = 100'000'000;      // a service that does little in that time needs no trial
+  static constexpr std::uint64_t kBusyBytes = 4'096;         // in a window
+  static constexpr std::uint64_t kSettleNs = 10'000'000;     // without another lane, before the window
+  static constexpr std::uint64_t kOpeningNs = 1'000'000'000; // for lanes to open
+  static constexpr std::uint64_t kWatchNs = 500'000'000;     // for which lanes are watched before they are judged again
+  static constexpr std::uint64_t kFirstNs = 8'000'000'000;   // until the kernel is doubted, doubled each time
+  static constexpr std::uint64_t kLastNs = 512'000'000'000;
+  static constexpr std::uint64_t kLargePiece = 16'384;       // bytes a call from which a lane is doubtful
+
+  Answer asked(const Ask& ask, std::uint64_t now);
+  // Whether a connection with this mark is among those that may have lanes now.
+  bool includes(std::uint32_t mark) const { return (mark & ((1u << halvings_) - 1)) == 0; }
+  // The peer has left the lanes because they are slower, and asks again in `ns`.
+  void peer_left(std::uint64_t ns, std::uint64_t now);
+  // To be called at due(), and when lanes have opened or ended.
+  Step look(const View& view, std::uint64_t now);
+  // When to look again; kNever: when something happens.
+  std::uint64_t due() const { return due_; }
+  // For how long the kernel is not doubted after Step::kLeave, from `now` on.
+  std::uint64_t kernel_until() const { return kernel_until_; }
+  // Whether lanes are opened that only tell the peer that the kernel is better.
+  bool has_messengers() const { return sent_messengers_; }
+  Stage stage() const { return stage_; }
+
+ private:
+  double rate(const View& view, std::uint64_t now) const;
+  Answer refuse(const Ask& ask);
+  void begin_opening(std::uint64_t now);
+  void begin_window(const View& view, std::uint64_t now);
+  void begin_kernel_window(std::uint64_t now);
+  void stay_with_kernel(std::uint64_t now);
+  Step end_kernel_window(const View& view, std::uint64_t now);
+  Step wait_for_lanes(const View& view, std::uint64_t now);
+  Step end_lane_window(const View& view, std::uint64_t now);
+  void watch_lanes(const View& view, std::uint64_t now);
+  Step compare_again(const View& view, std::uint64_t now);
+
+  Stage stage_ = Stage::kUnknown;
+  bool measures_ = false;          // the window has begun
+  std::uint64_t due_ = kNever;
+  std::uint64_t since_ = 0;        // of the stage, or of its window
+  std::uint64_t bytes_ = 0;        // at the window's begin
+  double kernel_rate_ = 0;         // bytes a ns
+  std::uint64_t opening_ns_ = 0;   // how long the lanes took to open
+  std::size_t asked_ = 0;          // connections that have asked during the kernel's window
+  std::size_t coming_ = 0;         // lanes that were there or on their way at the last look
+  unsigned halvings_ = 0;          // of the share of connections that get lanes
+  bool sent_messengers_ = false;
+  unsigned messengers_ = 0;        // lanes that are opened to tell the peer that the kernel is better
+  unsigned windows_ = 0;           // that have ended
+  std::size_t lanes_ = 0;          // that there were when lanes were chosen
+  std::uint64_t chosen_at_ = 0;
+  std::uint64_t watch_ns_ = kWatchNs;
+  std::uint64_t wait_ns_ = kFirstNs, kernel_until_ = 0;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,161 @@
+#include "sovia/background/route_trials.h"
+
+#include <algorithm>
+#include <compare>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "sovia/background/background_state.h"
+#include "sovia/background/route_choice.h"
+#include "sovia/process/clock.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/options.h"
+#include "sovia/socket/lane_life.h"
+
+namespace viaduct::sovia::background {
+namespace {
+
+constexpr std::size_t kMostServices = 1024;
+
+// What connections have in common: the port that this process listens at, or the peer's address and port.
+struct Service {
+  Role role;
+  bool local;
+  FlowEnd at;
+
+  auto operator<=>(const Service&) const = default;
+};
+
+std::map<Service, RouteChoice>& services() {
+  static auto& made = *new std::map<Service, RouteChoice>;
+  return made;
+}
+
+Service service_of(const Flow& flow, Role role, const FlowEnd& peer) {
+  Service service{role, is_loopback(flow), peer};
+  if (role == Role::kAccepted) std::fill(std::begin(service.at.address), std::end(service.at.address), 0);
+  return service;
+}
+Service service_of(const Task& task) { return service_of(task.flow, task.role, task.peer); }
+Service service_of(const LaneEndpoint& end) { return service_of(end.tcp, end.role, end.peer); }
+
+// Made of the calling end's port, which differs between connections of a service.
+std::uint32_t mark_of(const Task& task) {
+  const bool calls = std::equal(std::begin(task.peer.port), std::end(task.peer.port), std::begin(task.flow.remote.port));
+  const FlowEnd& caller = calls ? task.flow.local : task.flow.remote;
+  const std::uint32_t port = static_cast<std::uint32_t>(caller.port[0]) << 8 | caller.port[1];
+  return port * 0x9e3779b1u >> 16;
+}
+
+template <class Visit>
+void for_each_end(const Service& service, Visit&& visit) {
+  for (LaneEndpoint* const end : state().ends) {
+    if (!end->socket->closed() && service_of(*end) == service) visit(*end);
+  }
+}
+
+RouteChoice::View view_of(const Service& service) {
+  RouteChoice::View view;
+  for (const Counter moved : {Counter::kBytesSentLane, Counter::kBytesReceivedLane, Counter::kBytesSentKernel,
+                              Counter::kBytesReceivedKernel}) {
+    view.bytes += counters::value(moved);
+  }
+  for_each_end(service, [&](const LaneEndpoint& end) {
+    ++(end.stage == LaneEndpoint::Stage::kOpen ? view.open : view.opening);
+  });
+  const std::scoped_lock guard(requests().lock);
+  for (const Task& task : requests().tasks) view.opening += task.socket && service_of(task) == service;
+  for (const Task& task : requests().awaiting) view.opening += service_of(task) == service;
+  return view;
+}
+
+// Whether a lane may be slower than the kernel: others of the service are busy too, or data comes in large pieces.
+bool is_doubtful(const Service& service, const Task& task) {
+  const LaneDemand& demand = task.socket->demand;
+  if (demand.bytes() >= RouteChoice::kLargePiece * std::max(demand.calls(), 1u)) return true;
+  bool others = false;
+  for_each_end(service, [&](const LaneEndpoint&) { others = true; });
+  if (others) return true;
+  const std::scoped_lock guard(requests().lock);
+  for (const Task& each : requests().tasks) others |= each.socket && service_of(each) == service;
+  return others;
+}
+
+// Ends the service's lanes, and refuses those that are asked for.
+void stay_with_kernel(const Service& service, const RouteChoice& choice, std::uint64_t now) {
+  const std::uint64_t until = choice.kernel_until();
+  const auto again_ms = static_cast<std::uint32_t>(until > now ? (until - now) / kMs : 0);
+  for_each_end(service, [&](LaneEndpoint& end) {
+    if (end.stage == LaneEndpoint::Stage::kOpen) leave_slower_lane(*end.socket, end, again_ms);
+    end.not_wanted = end.stage == LaneEndpoint::Stage::kAsking && !choice.has_messengers();
+  });
+}
+
+void log(const Service& service, const char* what) {
+  SOVIA_LOG("port %d: %s", service.at.port[0] << 8 | service.at.port[1], what);
+}
+
+void take_step(const Service& service, RouteChoice& choice, std::uint64_t now) {
+  const RouteChoice::Stage before = choice.stage();
+  const RouteChoice::Step step = choice.look(view_of(service), now);
+  if (choice.stage() == RouteChoice::Stage::kLanes && before != choice.stage()) log(service, "stays with lanes");
+  switch (step) {
+    case RouteChoice::Step::kNone:
+      break;
+    case RouteChoice::Step::kLeave:
+      log(service, "the kernel moves more than lanes");
+      stay_with_kernel(service, choice, now);
+      break;
+    case RouteChoice::Step::kAskAgain:
+      LaneDemand::all_may_ask();
+      break;
+  }
+}
+
+}  // namespace
+
+Reason admit(Task& task) {
+  if (options().route != kRouteAuto || task.socket->modes.carries_messages()) return Reason::kNone;
+  const Service service = service_of(task);
+  if (services().size() >= kMostServices && !services().contains(service)) services().clear();
+  RouteChoice& choice = services()[service];
+  const bool files = task.socket->demand.sends_files();
+  switch (choice.asked({is_doubtful(service, task), files, mark_of(task)}, now_ns())) {
+    case RouteChoice::Answer::kOpen:
+      return Reason::kNone;
+    case RouteChoice::Answer::kRefuse:
+      return Reason::kSlower;
+    case RouteChoice::Answer::kLater:
+      open_nic(task.flow);  // the work for that is not to fall into a window
+      return Reason::kTrial;
+  }
+  return Reason::kNone;
+}
+
+void peer_found_slower(const LaneEndpoint& end, std::uint32_t again_ms) {
+  const Service service = service_of(end);
+  RouteChoice& choice = services()[service];
+  const std::uint64_t now = now_ns();
+  choice.peer_left(again_ms * kMs, now);
+  stay_with_kernel(service, choice, now);
+}
+
+void look_at_trials() {
+  const std::uint64_t now = now_ns();
+  for (auto& [service, choice] : services()) {
+    const bool kernel = choice.stage() == RouteChoice::Stage::kKernel && now < choice.kernel_until();
+    if (kernel) stay_with_kernel(service, choice, now);
+    if (now >= choice.due() || choice.stage() == RouteChoice::Stage::kLanes) take_step(service, choice, now);
+  }
+}
+
+std::uint64_t trials_due() {
+  std::uint64_t due = kNever;
+  for (const auto& [service, choice] : services()) due = std::min(due, choice.due());
+  return due;
+}
+
+void forget_trials() { services().clear(); }
+
+}  // namespace viaduct::sovia::background

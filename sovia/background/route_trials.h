@@ -1,0 +1,26 @@
+// Lanes or the kernel, for each service that the process's connections belong to (route_choice.h). For the background
+// thread alone.
+#ifndef VIADUCT_SOVIA_BACKGROUND_ROUTE_TRIALS_H
+#define VIADUCT_SOVIA_BACKGROUND_ROUTE_TRIALS_H
+
+#include <cstdint>
+
+#include "sovia/process/reason.h"
+#include "sovia/socket/background_requests.h"
+#include "sovia/socket/lane_endpoint.h"
+
+namespace viaduct::sovia::background {
+
+// Decides on a connection that asks for a lane. kNone: one is to be opened; kTrial: it is to ask again later.
+Reason admit(Task& task);
+// The peer has left the lane as the kernel is faster.
+void peer_found_slower(const LaneEndpoint& end, std::uint32_t again_ms);
+// Takes the next steps of all trials.
+void look_at_trials();
+// When to call look_at_trials() if nothing happens before.
+std::uint64_t trials_due();
+void forget_trials();
+
+}  // namespace viaduct::sovia::background
+
+#endif

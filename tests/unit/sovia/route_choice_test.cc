@@ -1,0 +1,202 @@
+// Lanes or the kernel for a service, by simulated trials: each route moves bytes at a rate of its own.
+#include "sovia/background/route_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace viaduct::sovia {
+namespace {
+
+using Stage = RouteChoice::Stage;
+using Answer = RouteChoice::Answer;
+using Step = RouteChoice::Step;
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+// A service with connections that move bytes all the time, by lanes where they have one.
+class Service {
+ public:
+  Service(std::size_t connections, double kernel, double lane)
+      : connections_(connections), kernel_rate_(kernel), lane_rate_(lane) {}
+
+  // All connections ask, and get their lanes at once.
+  void ask(bool files = false) {
+    for (std::size_t n = 0; n < connections_; ++n) {
+      const auto mark = static_cast<std::uint32_t>(n);
+      if (n < laned_.size() && laned_[n]) continue;
+      laned_.resize(connections_);
+      const Answer answer = choice.asked({.doubtful = n != 0 || connections_ == 1, .better_in_kernel = files, .mark = mark}, now);
+      laned_[n] = answer == Answer::kOpen;
+      most_ = std::max(most_, lanes());
+    }
+  }
+  std::size_t lanes() const { return static_cast<std::size_t>(std::count(laned_.begin(), laned_.end(), true)); }
+  std::size_t most_lanes() const { return most_; }
+
+  void run(std::uint64_t ns) {
+    for (const std::uint64_t end = now + ns; now < end; now += kMs) {
+      const double share = static_cast<double>(lanes()) / static_cast<double>(connections_);
+      bytes_ += (kernel_rate_ * (1 - share) + lane_rate_ * share) * kMs;
+      if (now < choice.due() && choice.stage() != Stage::kLanes) continue;
+      const Step step =
+          choice.look({.bytes = static_cast<std::uint64_t>(bytes_), .opening = 0, .open = lanes()}, now);
+      if (step == Step::kLeave) laned_.assign(connections_, false);
+      if (step == Step::kLeave) left_at = now;
+      if (step == Step::kAskAgain) ask();
+    }
+  }
+  void grow(std::size_t connections) { connections_ = connections; }
+  void set_rates(double kernel, double lane) { kernel_rate_ = kernel, lane_rate_ = lane; }
+
+  RouteChoice choice;
+  std::uint64_t now = 1'000 * kMs;
+  std::uint64_t left_at = 0;
+
+ private:
+  std::size_t connections_;
+  double kernel_rate_, lane_rate_;
+  double bytes_ = 0;
+  std::size_t most_ = 0;
+  std::vector<bool> laned_;
+};
+
+TEST(RouteChoice, OneConnectionWithSmallMessagesGetsItsLaneAtOnce) {
+  RouteChoice choice;
+  EXPECT_EQ(choice.asked({}, 1), Answer::kOpen);
+  EXPECT_EQ(choice.stage(), Stage::kUnknown);
+  EXPECT_EQ(choice.due(), kNever);
+}
+
+TEST(RouteChoice, FasterLanesStay) {
+  Service service(16, 0.05, 0.08);
+  service.ask();
+  service.run(300 * kMs);
+  EXPECT_EQ(service.choice.stage(), Stage::kLanes);
+  EXPECT_EQ(service.lanes(), 16u);
+  service.run(20'000 * kMs);
+  EXPECT_EQ(service.lanes(), 16u) << "lanes were left that are faster";
+  EXPECT_EQ(service.left_at, 0u);
+}
+
+TEST(RouteChoice, EqualLanesStay) {
+  Service service(16, 0.05, 0.05);
+  service.ask();
+  service.run(5'000 * kMs);
+  EXPECT_EQ(service.lanes(), 16u);
+}
+
+TEST(RouteChoice, SlowerLanesAreLeft) {
+  Service service(16, 0.08, 0.06);
+  service.ask();
+  service.run(300 * kMs);
+  EXPECT_EQ(service.choice.stage(), Stage::kKernel);
+  EXPECT_EQ(service.lanes(), 0u);
+  service.ask();
+  EXPECT_EQ(service.lanes(), 0u) << "a lane was opened right after they were found slower";
+}
+
+TEST(RouteChoice, AsksAgainLessAndLessOften) {
+  Service service(16, 0.08, 0.06);
+  service.ask();
+  std::uint64_t last = 0, gap = 0;
+  for (unsigned trials = 0; trials < 4; ++trials) {
+    const std::uint64_t before = service.left_at;
+    while (service.left_at == before) service.run(100 * kMs);
+    if (last != 0) {
+      EXPECT_GT(service.left_at - last, gap);
+      gap = service.left_at - last;
+      EXPECT_GE(gap, RouteChoice::kFirstNs);
+    }
+    last = service.left_at;
+  }
+}
+
+TEST(RouteChoice, LanesThatHaveBecomeFasterAreFound) {
+  Service service(16, 0.08, 0.06);
+  service.ask();
+  service.run(300 * kMs);
+  service.set_rates(0.08, 0.12);
+  service.run(RouteChoice::kFirstNs + 500 * kMs);
+  EXPECT_EQ(service.lanes(), 16u);
+}
+
+TEST(RouteChoice, LanesThatHaveBecomeSlowerAreLeft) {
+  Service service(16, 0.05, 0.08);
+  service.ask();
+  service.run(300 * kMs);
+  service.set_rates(0.05, 0.02);
+  service.run(2'000 * kMs);
+  EXPECT_EQ(service.lanes(), 0u);
+}
+
+TEST(RouteChoice, LessToDoEndsInLanesAgain) {
+  Service service(16, 0.05, 0.08);
+  service.ask();
+  service.run(300 * kMs);
+  service.set_rates(0.01, 0.01);
+  service.run(3'000 * kMs);
+  EXPECT_EQ(service.lanes(), 16u);
+}
+
+TEST(RouteChoice, OfManyConnectionsSomeTry) {
+  Service service(256, 0.08, 0.06);
+  service.ask();
+  service.run(500 * kMs);
+  EXPECT_EQ(service.lanes(), 0u);
+  EXPECT_LE(service.most_lanes(), RouteChoice::kFirstLanes);
+}
+
+TEST(RouteChoice, OfManyConnectionsAllGetFasterLanes) {
+  Service service(256, 0.05, 0.08);
+  service.ask();
+  service.run(1'000 * kMs);
+  EXPECT_EQ(service.choice.stage(), Stage::kLanes);
+  EXPECT_EQ(service.lanes(), 256u);
+}
+
+TEST(RouteChoice, ManyMoreConnectionsAreComparedAnew) {
+  Service service(16, 0.05, 0.08);
+  service.ask();
+  service.run(300 * kMs);
+  service.grow(64);
+  service.ask();
+  service.set_rates(0.08, 0.06);
+  service.run(3'000 * kMs);
+  EXPECT_EQ(service.lanes(), 0u);
+}
+
+TEST(RouteChoice, AServiceThatDoesLittleNeedsNoTrial) {
+  Service service(4, 0.000'001, 0.000'001);
+  service.ask();
+  service.run(300 * kMs);
+  EXPECT_EQ(service.choice.stage(), Stage::kKernelWindow) << "it is asked each time, and opens a lane at the end";
+  RouteChoice choice;
+  EXPECT_EQ(choice.asked({.doubtful = true}, kMs), Answer::kLater);
+  std::uint64_t now = kMs;
+  Step step = Step::kNone;
+  while (step == Step::kNone) step = choice.look({.bytes = 0}, now += kMs);
+  EXPECT_EQ(step, Step::kAskAgain);
+  EXPECT_EQ(choice.asked({}, now), Answer::kOpen);
+}
+
+TEST(RouteChoice, FilesStayWithTheKernelAndThePeerIsTold) {
+  Service service(16, 0.08, 0.06);
+  service.ask(true);
+  EXPECT_EQ(service.choice.stage(), Stage::kKernel);
+  EXPECT_TRUE(service.choice.has_messengers());
+  EXPECT_GE(service.lanes(), 1u);
+  EXPECT_LE(service.lanes(), RouteChoice::kMessengers);
+}
+
+TEST(RouteChoice, ThePeersWordCounts) {
+  RouteChoice choice;
+  choice.peer_left(100 * kMs, 1'000 * kMs);
+  EXPECT_EQ(choice.asked({}, 1'050 * kMs), Answer::kRefuse);
+  EXPECT_EQ(choice.look({}, 1'100 * kMs), Step::kAskAgain);
+  EXPECT_EQ(choice.asked({}, 1'101 * kMs), Answer::kLater);
+}
+
+}  // namespace
+}  // namespace viaduct::sovia
