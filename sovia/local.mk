@@ -119,6 +119,8 @@ sovia_sources = \
 	sovia/socket/fallback_state.h \
 	sovia/socket/fork_handoff.cc sovia/socket/fork_handoff.h \
 	sovia/socket/handoff_state.h \
+	sovia/socket/quick_bypass.cc sovia/socket/quick_bypass.h \
+	sovia/socket/held_sends.cc sovia/socket/held_sends.h \
 	sovia/socket/lane_demand.cc sovia/socket/lane_demand.h \
 	sovia/socket/lane_life.cc sovia/socket/lane_life.h \
 	sovia/socket/lane_link.cc sovia/socket/lane_link.h \

@@ -34,6 +34,7 @@ bool delays(const Case& c) { return c.what == "bandwidth" || (c.level != "defaul
 void set(const char* variable, const std::string& value) { setenv(variable, value.c_str(), 1); }
 
 void configure(const Case& c) {
+  set("SOVIA_ROUTE", "lane");  // lanes are what is measured
   if (c.level == "messages") {
     set("SOVIA_MESSAGES", "1");
   } else if (c.level != "default") {

@@ -9,6 +9,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
 #include "sovia/socket/lane_life.h"
+#include "sovia/socket/quick_bypass.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
 #include "sovia/sovia.h"
@@ -50,6 +51,7 @@ inline Call may_use_lane(int fd) {
 // Makes a call by the kernel alone, if the socket bypasses the library. False: it does not, and no call was made.
 template <class KernelCall>
 bool bypass_library(int fd, const Socket& known, ssize_t& result, KernelCall&& call) {
+  if (quick_bypass::call(known, result, call, [&] { return table::peek(fd) == &known; })) return true;
   if (!known.demand.bypasses()) return false;
   const Call socket(fd);
   if (!socket || !begin_bypass(*socket)) return false;

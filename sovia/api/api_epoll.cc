@@ -11,6 +11,7 @@
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
+#include "sovia/socket/held_sends.h"
 #include "sovia/socket/table.h"
 #include "sovia/sovia.h"
 
@@ -108,6 +109,7 @@ int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
 }
 
 int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {
+  held_sends::before_wait();
   if (timeout != 0 || !epoll_sets::kernel_says_all(epfd)) return wait(epfd, events, most, timeout);
   const int count = libc::epoll_wait(epfd, events, most, 0);
   if (count <= 0 || !epoll_sets::has_own(events, count)) return count;
@@ -118,6 +120,7 @@ int sovia_epoll_pwait(int epfd, epoll_event* events, int most, int timeout,
                       const sigset_t* mask) {
   libc::prepare();
   const signals::Inside inside;
+  held_sends::before_wait();
   const EpollSetRef set = set_for(epfd, events, most);
   if (!set) {
     const signals::Outside outside;
@@ -133,6 +136,7 @@ int sovia_epoll_pwait2(int epfd, epoll_event* events, int most, const timespec* 
   Limit limit;
   const bool valid = limit.take(timeout) && is_mask(mask);
   const signals::Inside inside;
+  held_sends::before_wait();
   const EpollSetRef set = valid ? set_for(epfd, events, most) : nullptr;
   if (!set) {
     const signals::Outside outside;

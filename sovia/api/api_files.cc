@@ -71,7 +71,7 @@ ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
     return kernel_sent(in_kernel());
   }
   if (bytes >= kLargeFile) socket->demand.set_sends_files();
-  if (socket->send_in_kernel_at_once(out, in_kernel, result)) return kernel_sent(result);
+  if (send_in_kernel_at_once(*socket, out, in_kernel, result)) return kernel_sent(result);
   off_t position;
   if (offset == nullptr) {
     position = lseek(in, 0, SEEK_CUR);

@@ -117,7 +117,8 @@ int set_flags(int fd, long flags) {
 }
 
 // Adds the lane's unread bytes to the int that FIONREAD and the like fill in.
-int add_unread(int fd, int result, void* argument) {
+int add_unread(int fd, const Socket& known, int result, void* argument) {
+  if (known.demand.stays_with_kernel()) return result;
   const Call socket = may_use_lane(fd);
   int* const bytes = static_cast<int*>(argument);
   if (socket && result == 0) *bytes = socket->unread(*bytes);
@@ -264,7 +265,7 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
         const int bytes = socket ? messages::next_length(*socket, fd) : 0;
         return copy_guarded(argument, &bytes, sizeof bytes) ? 0 : failed(EFAULT);
       }
-      return add_unread(fd, libc::ioctl(fd, request, argument), argument);
+      return add_unread(fd, *known, libc::ioctl(fd, request, argument), argument);
     case SIOCOUTQ:
       return add_unsent(fd, libc::ioctl(fd, request, argument), argument);
     case SIOCATMARK: {

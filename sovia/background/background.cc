@@ -25,8 +25,10 @@
 #include "sovia/process/seccomp.h"
 #include "sovia/process/threads.h"
 #include "sovia/socket/fallback.h"
+#include "sovia/socket/held_sends.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/lane_life.h"
+#include "sovia/socket/quick_bypass.h"
 #include "sovia/socket/socket_pool.h"
 #include "sovia/socket/table.h"
 
@@ -282,17 +284,21 @@ bool awaits_confirmation() {
                      [](const LaneEndpoint* end) { return end->keeper.load() >= 0 && !end->lane.control.is_cut(); });
 }
 
+void do_what_is_due() {
+  give_up_lanes_of_lost_nic();
+  end_waiting_for_offers();
+  if (requests().offered.exchange(false)) match_offers();
+  do_tasks();
+  look_at_lanes();
+  look_at_trials();
+  datagram::turn();
+}
+
 void run() {
   const int poke_descriptor = requests().poke.load();
   std::uint32_t turns_before = engine::turns();
   for (;;) {
-    give_up_lanes_of_lost_nic();
-    end_waiting_for_offers();
-    if (requests().offered.exchange(false)) match_offers();
-    do_tasks();
-    look_at_lanes();
-    look_at_trials();
-    datagram::turn();
+    do_what_is_due();
     const std::uint64_t vi_cache_due = look_at_vi_cache();
     close_lost_nic();
     look_at_falling();
@@ -525,8 +531,10 @@ void before_fork() {
   requests().lock.lock();
   SocketPool::before_fork();
   datagram::before_fork();
+  held_sends::before_fork();
 }
 void after_fork_in_parent() {
+  held_sends::after_fork_in_parent();
   datagram::after_fork(false);
   SocketPool::after_fork();
   requests().lock.unlock();
@@ -536,6 +544,8 @@ void after_fork_in_parent() {
 }
 
 void after_fork_in_child() {
+  held_sends::after_fork_in_child();
+  quick_bypass::after_fork_in_child();
   datagram::after_fork(true);
   for (std::vector<Task>* const tasks : {&requests().tasks, &requests().awaiting}) {
     for (Task& task : *tasks) new (&task.socket) SocketRef();

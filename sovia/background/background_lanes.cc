@@ -21,6 +21,7 @@
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/socket/fallback.h"
+#include "sovia/socket/held_sends.h"
 #include "sovia/socket/lane_life.h"
 
 namespace viaduct::sovia::background {
@@ -320,6 +321,7 @@ void close_kept_descriptor(LaneEndpoint& end) {
 
 bool free_end(std::size_t index) {
   LaneEndpoint* const end = state().ends[index];
+  held_sends::forget(*end);
   // Arrivals are paused so that nothing can queue this lane any more.
   engine::pause();
   {

@@ -26,9 +26,9 @@ namespace viaduct::sovia {
 class RouteChoice {
  public:
   enum class Stage : std::uint8_t { kUnknown, kKernelWindow, kOpening, kLaneWindow, kLanes, kKernel };
-  // What becomes of a connection that asks for a lane.
+  // The answer to a connection that asks for a lane.
   enum class Answer : std::uint8_t { kOpen, kLater, kRefuse };
-  // What the caller has to do.
+  // The caller's next step.
   enum class Step : std::uint8_t {
     kNone,
     kAskAgain,  // let connections without lanes ask again

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostServices = 1024;
 
-// What connections have in common: the port that this process listens at, or the peer's address and port.
+// Connections of one service have it in common: the port that this process listens at, or the peer's address and port.
 struct Service {
   Role role;
   bool local;

@@ -7,6 +7,7 @@
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
+#include "sovia/socket/held_sends.h"
 #include "sovia/sovia.h"
 
 using namespace viaduct::sovia;
@@ -67,11 +68,13 @@ int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, cons
 
 int sovia_poll(pollfd* fds, nfds_t count, int timeout) {
   libc::prepare();
+  held_sends::before_wait();
   return kernel_alone(fds, count) ? libc::poll(fds, count, timeout) : poll_lanes(fds, count, timeout);
 }
 
 int sovia_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
   libc::prepare();
+  held_sends::before_wait();
   if (kernel_alone(fds, count)) return libc::ppoll(fds, count, timeout, mask);
   Limit limit;
   {

@@ -14,6 +14,7 @@
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
+#include "sovia/socket/held_sends.h"
 #include "sovia/sovia.h"
 
 using namespace viaduct::sovia;
@@ -181,6 +182,7 @@ int wait(int count, Sets& sets, bool look_only, std::uint64_t deadline, const si
 
 int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval* timeout) {
   libc::prepare();
+  held_sends::before_wait();
   const int all = count;
   count = limited(count);
   Sets sets(count, read, write, except);
@@ -210,6 +212,7 @@ int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval
 int sovia_pselect(int count, fd_set* read, fd_set* write, fd_set* except, const timespec* timeout,
                   const sigset_t* mask) {
   libc::prepare();
+  held_sends::before_wait();
   const int all = count;
   count = limited(count);
   Sets sets(count, read, write, except);

@@ -29,6 +29,9 @@ class LaneDemand {
     const std::uint32_t round = bypass_round_.load(std::memory_order_relaxed);
     return bypass_calls_.load() > 0 && (round == kAnyRound || round == g_round.load(std::memory_order_relaxed));
   }
+  bool stays_with_kernel() const {
+    return bypass_round_.load(std::memory_order_relaxed) == g_round.load(std::memory_order_relaxed);
+  }
   void begin_bypass();
   // No lane is to be asked for before all connections may ask again; then at the first call.
   void stay_with_kernel();
@@ -41,7 +44,10 @@ class LaneDemand {
     bypass_calls_.fetch_sub(1);
     if (bypass_until_.load(std::memory_order_relaxed) != 0) end_bypass_unlike_others(bytes);
   }
-  void stop_bypass() { bypass_calls_.store(0); }
+  void stop_bypass() {
+    bypass_round_.store(kAnyRound);
+    bypass_calls_.store(0);
+  }
 
   // connect() has returned before the connection is there: the first call that moves data calls connection_made().
   void set_connecting() { connecting_.store(true); }

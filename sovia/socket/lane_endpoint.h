@@ -64,6 +64,13 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   bool closing = false;               // the sending direction ends: no new data is sent
   bool listed = false;                // taken off the queue (look_at()), to be looked at
   std::size_t last_unsent = 0;
+  // Posts data that is held back, unless the program holds it back. With the lane locked.
+  void push_held() {
+    if (corked_until == 0) lane.tx.push();
+  }
+
+  bool is_held = false;               // in the list of held_sends.h, linked by next_held
+  LaneEndpoint* next_held = nullptr;
   std::uint64_t corked_until = 0;     // time limit of data held back for TCP_CORK; with the lane locked
 };
 

@@ -14,6 +14,7 @@
 #include "sovia/socket/background_requests.h"
 #include "sovia/socket/fallback.h"
 #include "sovia/socket/lane_endpoint.h"
+#include "sovia/socket/quick_bypass.h"
 
 namespace viaduct::sovia {
 bool lane_opened(Socket& socket, LaneEndpoint& end) {
@@ -186,7 +187,7 @@ void ask_for_lane(Socket& socket, int fd) {
     const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
     // An undisturbed receive (socket_receive.cc) of another thread, or one that a signal handler has interrupted, would
     // not notice a lane.
-    if (socket.rx.undisturbed.load() != 0) return;
+    if (socket.rx.undisturbed.load() != 0 || quick_bypass::is_in_use(socket)) return;
     if (!socket.link.is_idle() || socket.tx.lane_forbidden || socket.reset) return;
     if (!socket.has_nothing_left()) return;
     if (socket.handoff.is_shared()) {

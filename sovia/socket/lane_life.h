@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <mutex>
 
 #include "sovia/socket/peer_history.h"
 #include "sovia/socket/socket.h"
@@ -51,6 +52,19 @@ void connection_made(Socket& socket, int fd, Role role);
 void count_for_lane(Socket& socket, int fd, ssize_t bytes);
 inline void note_kernel_bytes(Socket& socket, int fd, ssize_t bytes) {
   if (bytes > 0 && socket.link.is_idle() && socket.may_use_lane()) count_for_lane(socket, fd, bytes);
+}
+// Makes a call that sends by the kernel alone and does not wait, if the direction is the kernel's. False: it is not, or the
+// socket waits for room.
+template <class KernelCall>
+bool send_in_kernel_at_once(Socket& socket, int fd, KernelCall&& call, ssize_t& result) {
+  {
+    const std::scoped_lock guard(socket.tx.lock);
+    if (socket.link.end != nullptr || socket.modes.blocks(fd, 0) || socket.tx.shut) return false;
+    if (!socket.tx.unacked.empty() || socket.reset) return false;
+    result = call();
+  }
+  note_kernel_bytes(socket, fd, result);
+  return true;
 }
 // Forbids the sending direction to use a lane from now on.
 void forbid(Socket& socket, Reason why);

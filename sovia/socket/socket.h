@@ -30,7 +30,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 #include "sovia/lane/watchers.h"
 #include "sovia/process/reason.h"
@@ -126,18 +125,6 @@ class Socket final : public SocketCounts, public Watched {
   // As sendmsg for `count` pieces, without address and control data: bytes, or -1 with errno. Waits as the
   // socket's modes and the flags say, and may raise SIGPIPE.
   ssize_t send(int fd, const iovec* pieces, std::size_t count, int flags);
-  // Makes a call that sends by the kernel alone and does not wait, if the direction is the kernel's. False: it is not,
-  // or the socket waits for room.
-  template <class KernelCall>
-  bool send_in_kernel_at_once(int fd, KernelCall&& call, ssize_t& result) {
-    {
-      const std::scoped_lock guard(tx.lock);
-      if (link.end != nullptr || modes.blocks(fd, 0) || tx.shut || !tx.unacked.empty() || reset) return false;
-      result = call();
-    }
-    note_sent_in_kernel(fd, result);
-    return true;
-  }
   // setsockopt() of TCP_NODELAY or TCP_CORK. Pushes held-back data out as the kernel would.
   int set_pushing(int fd, int name, const void* value, socklen_t length);
   // As recvmsg, in the same way.
@@ -166,6 +153,9 @@ class Socket final : public SocketCounts, public Watched {
   // Only the sending direction goes down; data sent before arrives before the data that the kernel sends next. Waits
   // only for room in the window.
   void leave_sending(int fd, Reason why);
+  // Waits until the kernel may send, if the direction is about to come down. False: it is not. A program's small send
+  // must not fail for want of room when all that it has sent before has arrived.
+  bool await_coming_down(int fd);
   // shutdown(2). shut_stream() shuts at once, whatever the message layer has yet to send.
   int shutdown(int fd, int how);
   int shut_stream(int fd, int how);
@@ -176,7 +166,7 @@ class Socket final : public SocketCounts, public Watched {
  private:
   friend class SocketPool;
 
-  void note_sent_in_kernel(int fd, ssize_t bytes);
+  void await_end_of_sending(int fd, LaneEndpoint& end);
   explicit Socket(bool nothing_read) : rx(nothing_read) {}
   ~Socket() = default;
 

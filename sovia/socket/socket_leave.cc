@@ -92,6 +92,7 @@ void await_moment_before_close(Socket& socket) {
     if (end == nullptr || socket.fallback.done || socket.tx.route != Phase::kLane) return;
     const std::scoped_lock lane_guard(end->lane.lock());
     end->lane.tx.flush();
+    end->push_held();
     if (end->lane.ring.unsent() == 0) return;
     ++end->pins;
   }
@@ -118,19 +119,37 @@ void Socket::leave_sending(int fd, Reason why) {
     }
   }
   if (end == nullptr) return await_kernel(*this, fd);
-  // Bytes that the kernel sends next must not overtake those on the lane.
-  LaneOver over(*this, end->lane, false);
+  await_end_of_sending(fd, *end);
+}
+
+// Bytes that the kernel sends next must not overtake those on the lane. Gives a pin of the lane back.
+void Socket::await_end_of_sending(int fd, LaneEndpoint& end) {
+  LaneOver over(*this, end.lane, false);
   wait_for(over, nullptr, 0, now_ns() + kLeaveNs, nullptr, true, Signals::kWait);
   bool ended;
   {
-    const std::scoped_lock guard(end->lane.lock());
-    ended = end->lane.control.sending() == Lane::State::kEnded || end->lane.control.is_cut();
+    const std::scoped_lock guard(end.lane.lock());
+    ended = end.lane.control.sending() == Lane::State::kEnded || end.lane.control.is_cut();
   }
-  if (!ended) end->give_up();
+  if (!ended) end.give_up();
   fall_back(*this, fd);
   await_kernel(*this, fd);
   const std::scoped_lock guard(tx.lock);
-  unpin(*end);
+  unpin(end);
+}
+
+bool Socket::await_coming_down(int fd) {
+  LaneEndpoint* end;
+  {
+    const std::scoped_lock guard(tx.lock);
+    end = link.end;
+    if (end == nullptr) return false;
+    const std::scoped_lock lane_guard(end->lane.lock());
+    if (!is_coming_down(*this)) return false;
+    ++end->pins;
+  }
+  await_end_of_sending(fd, *end);
+  return true;
 }
 
 LaneEndpoint* Socket::begin_leaving(int fd, Reason why) {

@@ -18,6 +18,7 @@
 #include "sovia/process/options.h"
 #include "sovia/socket/background_requests.h"
 #include "sovia/socket/fallback.h"
+#include "sovia/socket/held_sends.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/lane_life.h"
 #include "sovia/socket/redirected_receive.h"
@@ -100,8 +101,11 @@ Attempt send_on_lane(Socket& socket, int fd, const iovec* pieces, std::size_t co
     return Attempt::kDone;
   }
   const bool corked = combines == SocketModes::kCorked || (flags & MSG_MORE) != 0;
-  lane.tx.cork(corked);
+  const bool held = !corked && combines == SocketModes::kAtOnce && socket.modes.is_nonblocking() &&
+                    total(pieces, count) - skip <= held_sends::kMostBytes && held_sends::may_hold();
+  lane.tx.cork(corked || held);
   bytes = static_cast<ssize_t>(lane.tx.write(pieces, count, skip, combines != SocketModes::kAtOnce || corked));
+  if (held && lane.tx.holds()) held_sends::add(*socket.link.end);
   if (!corked || !lane.tx.holds()) {
     socket.link.end->corked_until = 0;
   } else if (socket.link.end->corked_until == 0) {
@@ -225,6 +229,7 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
       if (bytes != 0) continue;
     }
     if (!socket.modes.blocks(fd, flags)) {
+      if (done == 0 && socket.await_coming_down(fd)) continue;
       if (done != 0) return static_cast<ssize_t>(done);
       errno = EAGAIN;
       return -1;
@@ -254,8 +259,6 @@ ssize_t send_registered(Socket& socket, int fd, const iovec& piece, int flags) {
 }
 
 }  // namespace
-
-void Socket::note_sent_in_kernel(int fd, ssize_t bytes) { note_kernel_bytes(*this, fd, bytes); }
 
 ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) {
   if (count > kMostPieces) {

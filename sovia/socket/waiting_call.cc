@@ -11,6 +11,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/signals.h"
+#include "sovia/socket/held_sends.h"
 #include "sovia/socket/redirected_receive.h"
 
 namespace viaduct::sovia {
@@ -126,6 +127,7 @@ std::uint64_t WaitingCall::deadline(int fd, int option) {
 }
 
 bool WaitingCall::await(int fd, short events, int option, RedirectedReceive* direct) {
+  held_sends::before_wait();
   if (!counted_) {
     begin();
     // The program closed the socket before the call could wait.

@@ -1,0 +1,100 @@
+#include "sovia/socket/held_sends.h"
+
+#include <mutex>
+
+#include "sovia/process/clock.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/lane_endpoint.h"
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia::held_sends {
+namespace {
+
+constexpr std::uint32_t kSure = 32;        // times in a row, then it is a habit
+constexpr std::uint64_t kSoonNs = 20'000;  // from the last send to the wait
+
+constinit Lock g_lock;               // guards the list
+LaneEndpoint* g_first = nullptr;  // linked by next_held
+
+// Takes a lane off the list; no socket: the list is empty. The lane may have been freed when the caller looks at it,
+// the socket not.
+SocketRef take(LaneEndpoint*& end) {
+  const std::scoped_lock guard(g_lock);
+  end = g_first;
+  if (end == nullptr) return {};
+  g_first = end->next_held;
+  end->is_held = false;
+  g_held.fetch_sub(1, std::memory_order_relaxed);
+  return end->socket->reference();
+}
+
+}  // namespace
+
+std::atomic<std::uint32_t> g_held{0};
+constinit thread_local __attribute__((tls_model("initial-exec"))) Habit t_habit;
+
+bool may_hold() {
+  Habit& habit = t_habit;
+  const std::uint64_t now = now_ns();
+  habit.sent_at = now;
+  if (habit.sure < kSure) return false;
+  if (habit.held_from == 0) habit.held_from = now;
+  if (now - habit.held_from < kMostNs) return true;
+  habit.held_from = 0;
+  return false;
+}
+
+void waits_after_sends() {
+  Habit& habit = t_habit;
+  const std::uint64_t passed = now_ns() - habit.sent_at;
+  if (passed > kSoonNs) {
+    habit.sure = 0;
+  } else if (habit.sure < kSure) {
+    ++habit.sure;
+  }
+  habit.sent_at = habit.held_from = 0;
+}
+
+void add(LaneEndpoint& end) {
+  const std::scoped_lock guard(g_lock);
+  if (end.is_held) return;
+  end.is_held = true;
+  end.next_held = g_first;
+  g_first = &end;
+  g_held.fetch_add(1, std::memory_order_relaxed);
+}
+
+void forget(LaneEndpoint& end) {
+  const std::scoped_lock guard(g_lock);
+  if (!end.is_held) return;
+  LaneEndpoint** at = &g_first;
+  while (*at != &end) at = &(*at)->next_held;
+  *at = end.next_held;
+  end.is_held = false;
+  g_held.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void flush_all() {
+  const signals::Inside inside;
+  const KeepErrno keep;
+  LaneEndpoint* end;
+  while (const SocketRef socket = take(end)) {
+    const std::scoped_lock guard(socket->tx.lock);
+    if (socket->link.end != end) continue;
+    const std::scoped_lock lane_guard(end->lane.lock());
+    end->push_held();
+  }
+}
+
+void before_fork() { g_lock.lock(); }
+void after_fork_in_parent() { g_lock.unlock(); }
+
+void after_fork_in_child() {
+  g_lock.unlock();
+  g_first = nullptr;
+  g_held.store(0);
+  t_habit = {};
+}
+
+}  // namespace viaduct::sovia::held_sends

@@ -1,0 +1,126 @@
+"""A server of connections that ask for numbered answers, and its client, which checks each byte: route_programs.py
+server PORT WHAT CONNECTIONS ROUNDS, or client HOST PORT WHAT CONNECTIONS ROUNDS. WHAT is the kind of answers: small, large
+(sent), or files (by sendfile)."""
+
+import os
+import select
+import socket
+import sys
+import tempfile
+
+SIZES = {'small': 40, 'large': 70_000, 'files': 200_000}
+
+
+def pattern(size):
+    """Bytes in which no two places of an answer are alike for long."""
+    return b''.join(i.to_bytes(4, 'big') for i in range(size // 4 + 1))[:size]
+
+
+class Answers:
+    """The bytes of answer N are the pattern's from N on, all round."""
+
+    def __init__(self, what):
+        self.size = SIZES[what]
+        self.twice = pattern(self.size) * 2
+        self.file = None
+        if what == 'files':
+            self.file = tempfile.TemporaryFile()
+            self.file.write(self.twice)
+            self.file.flush()
+
+    def place(self, number):
+        return number * 13 % self.size
+
+    def answer(self, number):
+        return self.twice[self.place(number):self.place(number) + self.size]
+
+
+class Connection:
+    """The server's end of one, which never waits."""
+
+    def __init__(self, sock, answers):
+        self.sock, self.answers = sock, answers
+        self.question, self.at, self.left = b'', 0, 0
+
+    def turn(self):
+        """False: the client has closed."""
+        while True:
+            if self.left and not self.send():
+                return True
+            try:
+                data = self.sock.recv(4 - len(self.question))
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self.question += data
+            if len(self.question) == 4:
+                self.at = self.answers.place(int.from_bytes(self.question, 'big'))
+                self.left, self.question = self.answers.size, b''
+
+    def send(self):
+        """False: there is no room now."""
+        try:
+            if self.answers.file:
+                sent = os.sendfile(self.sock.fileno(), self.answers.file.fileno(), self.at, self.left)
+            else:
+                sent = self.sock.send(self.answers.twice[self.at:self.at + self.left])
+        except BlockingIOError:
+            return False
+        self.at += sent
+        self.left -= sent
+        return True
+
+
+def serve(port, answers):
+    listener = socket.create_server(('', port), backlog=100)
+    poll = select.epoll()
+    poll.register(listener, select.EPOLLIN)
+    open_ones = {}
+    while True:
+        for fd, _ in poll.poll():
+            if fd == listener.fileno():
+                sock, _ = listener.accept()
+                sock.setblocking(False)
+                open_ones[sock.fileno()] = Connection(sock, answers)
+                poll.register(sock, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+            elif not open_ones[fd].turn():
+                open_ones.pop(fd).sock.close()
+
+
+def ask(host, port, answers, connections, rounds):
+    socks = [socket.create_connection((host, port)) for _ in range(connections)]
+    poll = select.epoll()
+    got, number = {}, {}
+    for n, sock in enumerate(socks):
+        sock.setblocking(False)
+        poll.register(sock, select.EPOLLIN)
+        number[sock.fileno()], got[sock.fileno()] = n * 1000, b''
+        sock.send(number[sock.fileno()].to_bytes(4, 'big'))
+    by_number = {sock.fileno(): sock for sock in socks}
+    left = {fd: rounds for fd in by_number}
+    while left:
+        for fd, _ in poll.poll(30):
+            got[fd] += by_number[fd].recv(answers.size - len(got[fd]))
+            if len(got[fd]) < answers.size:
+                continue
+            assert got[fd] == answers.answer(number[fd]), f'answer {number[fd]} of {fd} is another one'
+            got[fd] = b''
+            number[fd] += 1
+            left[fd] -= 1
+            if left[fd]:
+                by_number[fd].send(number[fd].to_bytes(4, 'big'))
+            else:
+                del left[fd]
+                poll.unregister(fd)
+    print(f'{connections} connections, {rounds} answers each: all right')
+
+
+def main():
+    if sys.argv[1] == 'server':
+        serve(int(sys.argv[2]), Answers(sys.argv[3]))
+    ask(sys.argv[2], int(sys.argv[3]), Answers(sys.argv[4]), int(sys.argv[5]), int(sys.argv[6]))
+
+
+if __name__ == '__main__':
+    main()
