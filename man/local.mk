@@ -64,6 +64,7 @@ vipl_pages = \
 	man/VipxVerify.3 \
 	man/VipxAttach.3 \
 	man/VipxTakeVi.3 \
+	man/VipxHoldPosts.3 \
 	man/VipxRedirect.3 \
 	man/VipxSetMore.3 \
 	man/VipxUnredirect.3 \

@@ -51,6 +51,7 @@ sovia_sources = \
 	sovia/lane/registrations.cc sovia/lane/registrations.h \
 	sovia/lane/ring.h \
 	sovia/lane/spill.h \
+	sovia/lane/spin_time.h \
 	sovia/lane/tcp_route.cc sovia/lane/tcp_route.h \
 	sovia/lane/waiting.cc sovia/lane/waiting.h \
 	sovia/lane/watchers.cc sovia/lane/watchers.h \

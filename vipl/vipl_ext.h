@@ -238,6 +238,16 @@ VIP_RETURN VipxUnredirect(IN VIP_VI_HANDLE vi);
  */
 VIP_RETURN VipxSetMore(IN VIP_VI_HANDLE vi, IN VIP_BOOLEAN more);
 
+/* VipxHoldPosts: has sends wait that are posted on any VI of the NIC, for a program that posts on many at once: a program
+ * with a port of its own then makes one system call for all. Each call with VIP_TRUE must be followed soon by one with
+ * VIP_FALSE, by the same thread, which sends what waits. Does not block.
+ *   nic   the NIC
+ *   hold  VIP_TRUE: sends wait; VIP_FALSE: they go
+ *   VIP_SUCCESS            also for a hosted program, whose sends do not wait
+ *   VIP_INVALID_PARAMETER  the NIC is bad
+ */
+VIP_RETURN VipxHoldPosts(IN VIP_NIC_HANDLE nic, IN VIP_BOOLEAN hold);
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,6 +17,7 @@
 #include <mutex>
 
 #include "sovia/lane/engine.h"
+#include "sovia/lane/spin_time.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
@@ -217,9 +218,11 @@ int signal_wake_event() {
   return wake_event;
 }
 
+constinit thread_local __attribute__((tls_model("initial-exec"))) SpinTime t_spin_time;
+
 // True if the condition was met in time.
-bool spin(WaitCondition& condition, std::uint64_t deadline, Signals signals) {
-  const std::uint64_t end = std::min(deadline, now_ns() + options().spin_us * 1000);
+bool spin(WaitCondition& condition, std::uint64_t begin, std::uint64_t deadline, Signals signals) {
+  const std::uint64_t end = std::min(deadline, begin + t_spin_time.ns(options().spin_us * 1000));
   for (unsigned looks = 0;; ++looks) {
     progress();
     if (condition.ready()) return true;
@@ -297,8 +300,10 @@ Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_
                const sigset_t* mask, bool worth_spinning, Signals signals) {
   const bool lanes = engine::nic() != nullptr && options().handling == Handling::kSingle;
   if (condition.ready() || (progress() && condition.ready())) return Woken::kReady;
-  const bool expired = deadline != kNever && now_ns() >= deadline;
-  if (lanes && worth_spinning && !expired && spin(condition, deadline, signals)) {
+  const std::uint64_t begin = now_ns();
+  const bool expired = deadline != kNever && begin >= deadline;
+  const bool spins = lanes && worth_spinning && !expired;
+  if (spins && spin(condition, begin, deadline, signals)) {
     counters::add(Counter::kSpinHits);
     return Woken::kReady;
   }
@@ -307,7 +312,9 @@ Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_
     if (ready < 0 && errno == EINTR) return Woken::kSignal;
     return ready > 0 ? Woken::kDescriptors : Woken::kTimeout;
   }
-  return sleep(condition, fds, count, deadline, mask, signals);
+  const Woken woken = sleep(condition, fds, count, deadline, mask, signals);
+  if (spins) t_spin_time.slept(now_ns() - begin, options().spin_us * 1000);
+  return woken;
 }
 
 namespace waiting {

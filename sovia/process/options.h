@@ -60,8 +60,8 @@ inline constexpr std::uint64_t kRouteAuto = 0, kRouteLane = 1, kRouteKernel = 2;
     "connections keep the boundaries of messages, as with SOVIA_MESSAGES of setsockopt")         \
   X(rendezvous, "SOVIA_RENDEZVOUS", 16384, 1, ~0ull, kBytes,                                      \
     "messages of so many bytes and more are written to the receiver's buffer")                   \
-  X(spin_us, "SOVIA_SPIN_US", 50, 0, 1'000'000, kMicroseconds,                                   \
-    "how long to look for data before sleeping")                                                 \
+  X(spin_us, "SOVIA_SPIN_US", 200, 0, 1'000'000, kMicroseconds,                                   \
+    "how long to look for data before sleeping, at most")                                                 \
   X(stats, "SOVIA_STATS", 0, 0, 1, kFlag, "tell on stderr, at the end, what went past the kernel")
 
 struct Options {

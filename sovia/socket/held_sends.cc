@@ -1,9 +1,13 @@
 #include "sovia/socket/held_sends.h"
 
+#include <vipl/vipl_ext.h>
+
 #include <mutex>
 
+#include "sovia/lane/engine.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/libc.h"
+#include "sovia/process/options.h"
 #include "sovia/process/signals.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/socket.h"
@@ -29,6 +33,22 @@ SocketRef take(LaneEndpoint*& end) {
   return end->socket->reference();
 }
 
+// While it lives, what is posted waits, and leaves the process by one system call.
+class NicHold {
+ public:
+  explicit NicHold(ProcessNic* nic) : nic_(nic != nullptr && nic->has_own_stack() ? nic : nullptr) {
+    if (nic_ != nullptr) VipxHoldPosts(nic_->handle(), VIP_TRUE);
+  }
+  ~NicHold() {
+    if (nic_ != nullptr) VipxHoldPosts(nic_->handle(), VIP_FALSE);
+  }
+  NicHold(const NicHold&) = delete;
+  NicHold& operator=(const NicHold&) = delete;
+
+ private:
+  ProcessNic* const nic_;
+};
+
 }  // namespace
 
 std::atomic<std::uint32_t> g_held{0};
@@ -38,7 +58,7 @@ bool may_hold() {
   Habit& habit = t_habit;
   const std::uint64_t now = now_ns();
   habit.sent_at = now;
-  if (habit.sure < kSure) return false;
+  if (habit.sure < kSure || options().combine == 0 || options().combine_timer != 0) return false;
   if (habit.held_from == 0) habit.held_from = now;
   if (now - habit.held_from < kMostNs) return true;
   habit.held_from = 0;
@@ -49,7 +69,7 @@ void waits_after_sends() {
   Habit& habit = t_habit;
   const std::uint64_t passed = now_ns() - habit.sent_at;
   if (passed > kSoonNs) {
-    habit.sure = 0;
+    habit.sure /= 2;
   } else if (habit.sure < kSure) {
     ++habit.sure;
   }
@@ -78,6 +98,7 @@ void forget(LaneEndpoint& end) {
 void flush_all() {
   const signals::Inside inside;
   const KeepErrno keep;
+  const NicHold hold(g_held.load(std::memory_order_relaxed) > 1 ? engine::nic() : nullptr);
   LaneEndpoint* end;
   while (const SocketRef socket = take(end)) {
     const std::scoped_lock guard(socket->tx.lock);

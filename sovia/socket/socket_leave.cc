@@ -96,7 +96,8 @@ void await_moment_before_close(Socket& socket) {
     if (end->lane.ring.unsent() == 0) return;
     ++end->pins;
   }
-  await_arrival(socket, end->lane, options().spin_us * 1000);
+  constexpr std::uint64_t kMomentNs = 50'000;
+  await_arrival(socket, end->lane, std::min(kMomentNs, options().spin_us * 1000));
   --end->pins;
 }
 

@@ -1,6 +1,6 @@
 # Unit tests of SOVIA without a NIC.
 sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test tests/unit/sovia/peer_history_test \
-	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test tests/unit/sovia/route_choice_test \
+	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test tests/unit/sovia/route_choice_test tests/unit/sovia/spin_time_test \
 	tests/unit/sovia/route_test
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
@@ -51,6 +51,10 @@ tests_unit_sovia_peer_history_test_SOURCES = \
 	tests/unit/sovia/peer_history_test.cc
 tests_unit_sovia_peer_history_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_peer_history_test_LDADD = $(TEST_LIBS)
+
+tests_unit_sovia_spin_time_test_SOURCES = sovia/lane/spin_time.h tests/unit/sovia/spin_time_test.cc
+tests_unit_sovia_spin_time_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_spin_time_test_LDADD = $(TEST_LIBS)
 
 tests_unit_sovia_route_choice_test_SOURCES = \
 	sovia/background/route_choice.cc sovia/background/route_choice.h \

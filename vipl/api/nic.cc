@@ -96,6 +96,19 @@ VIP_RETURN VipOpenNic(const VIP_CHAR* DeviceName, VIP_NIC_HANDLE* NicHandle) {
 
 void VipxKeepEnvironment() { environment::keep(); }
 
+VIP_RETURN VipxHoldPosts(VIP_NIC_HANDLE nic, VIP_BOOLEAN hold) {
+  const SessionGuard inside(nic, Kind::kNic);
+  if (!inside) return VIP_INVALID_PARAMETER;
+  if (Driver* const driver = inside.session().driver; driver != nullptr) {
+    if (hold != VIP_FALSE) {
+      driver->hold_posts();
+    } else {
+      driver->send_held_posts();
+    }
+  }
+  return VIP_SUCCESS;
+}
+
 VIP_RETURN VipxAttach(VIP_NIC_HANDLE nic) {
   const Handle handle(nic);
   if (!handle.is(Kind::kNic) || handle.nic() >= kMaxSessions) return VIP_INVALID_PARAMETER;

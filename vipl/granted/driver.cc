@@ -170,6 +170,12 @@ bool Driver::serve(Cause cause) {
 void Driver::posted(std::uint32_t vi) {
   const std::uint32_t agent_wake = layout::vi_bit(vi);
   turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (holders_.load(std::memory_order_relaxed) != 0) {
+    segment_.header().doorbells.ring(agent_wake);
+    // The last holder may have gone before it could see the doorbell.
+    if (holders_.load() == 0) serve(Cause::kPost);
+    return;
+  }
   if (!lock_.try_take()) {
     segment_.header().doorbells.ring(agent_wake);
     serve(Cause::kPost);
@@ -186,6 +192,11 @@ void Driver::posted(std::uint32_t vi) {
   idle_ = kIdleRounds;
   round(Cause::kPost);
   if (lock_.release()) serve(Cause::kPost);
+}
+
+void Driver::send_held_posts() {
+  if (holders_.fetch_sub(1) != 1 || !more()) return;
+  serve(Cause::kPost);
 }
 
 template <class Work>

@@ -61,6 +61,10 @@ class Driver {
   // described at PostBatching, later.
   void posted(std::uint32_t vi);
 
+  // Between the two, what is posted waits. Any number of threads may hold posts.
+  void hold_posts() { holders_.fetch_add(1); }
+  void send_held_posts();
+
   // GrantedStack::redirect() and unredirect(). VIP_ERROR_RESOURCE once the session ends.
   VIP_RETURN redirect(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
   VIP_RETURN unredirect(std::uint32_t vi, std::uint32_t generation);
@@ -183,6 +187,7 @@ class Driver {
   std::atomic<std::uint32_t> turns_{0};      // of the program's threads; only their change matters
   alignas(64) PortWatch watch_;
   LibraryThread progress_thread_;
+  std::atomic<std::uint32_t> holders_{0};  // threads in hold_posts()
   bool silent_ = false;
 };
 

@@ -410,6 +410,12 @@ TEST_F(ViplData, TellsTheDriverThatMoreFollows) {
 }
 
 // There is no cheap way to tell an agent that is about to write.
+TEST_F(ViplData, OfHostedProgramsIsNotHeld) {
+  EXPECT_EQ(VipxHoldPosts(nic, VIP_TRUE), VIP_SUCCESS);
+  EXPECT_EQ(VipxHoldPosts(nic, VIP_FALSE), VIP_SUCCESS);
+  EXPECT_EQ(VipxHoldPosts(nullptr, VIP_TRUE), VIP_INVALID_PARAMETER);
+}
+
 TEST_F(ViplData, IsNotRedirectedForHostedPrograms) {
   start();
   const VIP_VI_HANDLE vi = connected_vi();

@@ -1,0 +1,28 @@
+// The time for which a thread spins before it sleeps, as its waits teach. To look for longer than the awaited thing takes
+// spares a wake-up, of 20 to 30 us; where that takes longer than the user allows, spinning is in vain.
+#ifndef VIADUCT_SOVIA_LANE_SPIN_TIME_H
+#define VIADUCT_SOVIA_LANE_SPIN_TIME_H
+
+#include <algorithm>
+#include <cstdint>
+
+namespace viaduct::sovia {
+
+// A thread's own. All times are in ns; `most`: SOVIA_SPIN_US.
+class SpinTime {
+ public:
+  static constexpr std::uint64_t kFirst = 50'000, kLeast = 10'000;
+
+  std::uint64_t ns(std::uint64_t most) const { return std::min(ns_, most); }
+  // The thread has slept, and what it waited for has taken so long, from the begin of its spinning.
+  void slept(std::uint64_t waited, std::uint64_t most) {
+    ns_ = waited <= most ? std::min(2 * ns_, std::max(most, kLeast)) : std::max(ns_ / 4, kLeast);
+  }
+
+ private:
+  std::uint64_t ns_ = kFirst;
+};
+
+}  // namespace viaduct::sovia
+
+#endif
