@@ -99,13 +99,7 @@ void VipxKeepEnvironment() { environment::keep(); }
 VIP_RETURN VipxHoldPosts(VIP_NIC_HANDLE nic, VIP_BOOLEAN hold) {
   const SessionGuard inside(nic, Kind::kNic);
   if (!inside) return VIP_INVALID_PARAMETER;
-  if (Driver* const driver = inside.session().driver; driver != nullptr) {
-    if (hold != VIP_FALSE) {
-      driver->hold_posts();
-    } else {
-      driver->send_held_posts();
-    }
-  }
+  if (Driver* const driver = inside.session().driver; driver != nullptr) driver->hold_posts(hold != VIP_FALSE);
   return VIP_SUCCESS;
 }
 

@@ -58,9 +58,9 @@ Driver* Driver::make(Hello& hello, const layout::View& control_session, Pollers&
   const bool can_sleep = driver->watch_.open();
   const bool fits = granted_segment_bytes(limits, Tables::footprint(limits)) == answer.granted_segment_bytes &&
                     sys::seek_end(hello.granted_segment) == static_cast<long>(answer.granted_segment_bytes);
-  if (failed == nullptr && fits) driver->granted_segment_ = sys::map(answer.granted_segment_bytes, hello.granted_segment);
-  driver->granted_segment_bytes_ = answer.granted_segment_bytes;
-  if (failed != nullptr || driver->granted_segment_ == nullptr || !can_sleep) {
+  if (failed == nullptr && fits) driver->granted_segment_.at = sys::map(answer.granted_segment_bytes, hello.granted_segment);
+  driver->granted_segment_.bytes = answer.granted_segment_bytes;
+  if (failed != nullptr || driver->granted_segment_.at == nullptr || !can_sleep) {
     explain("the granted port can't be used: %s (error %d)",
             failed != nullptr ? failed : "its granted segment is not what was announced", error);
     destroy(driver, true);
@@ -70,7 +70,7 @@ Driver* Driver::make(Hello& hello, const layout::View& control_session, Pollers&
   driver->environment_.attach(control_session, hello.agent_wake, driver->watch_.program, pollers,
                                driver->attached_);
   driver->spin_ns_ = spin_time(answer.busy_poll_us);
-  auto* const granted_segment = static_cast<std::byte*>(driver->granted_segment_);
+  auto* const granted_segment = static_cast<std::byte*>(driver->granted_segment_.at);
   StackAddresses addresses{};
   static_assert(sizeof addresses.host == sizeof answer.host);
   for (std::size_t i = 0; i < sizeof answer.host; ++i) {
@@ -93,7 +93,7 @@ Driver* Driver::make(Hello& hello, const layout::View& control_session, Pollers&
 void Driver::destroy(Driver* driver, bool abandoned) {
   if (!abandoned) driver->stop_progress_thread();
   if (driver->stack_ != nullptr && !abandoned) driver->stack_->~BasicStack();
-  if (driver->granted_segment_ != nullptr) sys::unmap(driver->granted_segment_, driver->granted_segment_bytes_);
+  if (driver->granted_segment_.at != nullptr) sys::unmap(driver->granted_segment_.at, driver->granted_segment_.bytes);
   driver->watch_.close();
   driver->attached_.descriptors([](int fd) {
     if (fd >= 0) sys::close(fd);
@@ -140,13 +140,13 @@ unsigned Driver::round(Cause cause) {
   if (halted_) [[unlikely]] return 0;
   if (!port_.has_frames()) {
     if (cause == Cause::kLook && post_batching_.holds_on()) return 0;
-    if (!more() && ++idle_ < kIdleRounds) return 0;
+    if (!more() && ++rounds_.idle < kIdleRounds) return 0;
   }
-  idle_ = 0;
-  now_ = now_ns();
-  if (cause == Cause::kLook) post_batching_.looks(now_);
+  rounds_.idle = 0;
+  rounds_.now = now_ns();
+  if (cause == Cause::kLook) post_batching_.looks(rounds_.now);
   if (cause == Cause::kProgressThread) post_batching_.is_away();
-  const unsigned work = stack_->progress(now_);
+  const unsigned work = stack_->progress(rounds_.now);
   // A thread that sleeps on the port may have to wake earlier than it thought.
   if (watch_.anyone_sleeps()) watch_.wake_for(port_.prepare_to_sleep() ? stack_->next_deadline() : 0);
   return work;
@@ -181,7 +181,7 @@ void Driver::posted(std::uint32_t vi) {
     serve(Cause::kPost);
     return;
   }
-  if (post_batching_.posts(now_) && stack_->awaits_acknowledgement(vi)) {
+  if (post_batching_.posts(rounds_.now) && stack_->awaits_acknowledgement(vi)) {
     post_batching_.waits();
     segment_.header().doorbells.ring(agent_wake);
     if (lock_.release()) serve(Cause::kPost);
@@ -189,14 +189,17 @@ void Driver::posted(std::uint32_t vi) {
   }
   post_batching_.sent();
   stack_->rung(0, agent_wake);
-  idle_ = kIdleRounds;
+  rounds_.idle = kIdleRounds;
   round(Cause::kPost);
   if (lock_.release()) serve(Cause::kPost);
 }
 
-void Driver::send_held_posts() {
-  if (holders_.fetch_sub(1) != 1 || !more()) return;
-  serve(Cause::kPost);
+void Driver::hold_posts(bool hold) {
+  if (hold) {
+    holders_.fetch_add(1);
+  } else if (holders_.fetch_sub(1) == 1 && more()) {
+    serve(Cause::kPost);
+  }
 }
 
 template <class Work>
@@ -269,7 +272,7 @@ bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unles
   const std::uint64_t due = stack_->next_deadline();
   if (due < until) until = due;
   watch.asleep_until.store(until);
-  idle_ = kIdleRounds;  // the next round must look at the clock: a timer may be due
+  rounds_.idle = kIdleRounds;  // the next round must look at the clock: a timer may be due
   if (attached_.any()) {
     // Attached processes that ring from now on wake this thread. The word stays set when the thread has woken up: the
     // other watcher may be asleep.

@@ -61,9 +61,8 @@ class Driver {
   // described at PostBatching, later.
   void posted(std::uint32_t vi);
 
-  // Between the two, what is posted waits. Any number of threads may hold posts.
-  void hold_posts() { holders_.fetch_add(1); }
-  void send_held_posts();
+  // Between a call with true and one with false what is posted waits. Any number of threads may hold posts.
+  void hold_posts(bool hold);
 
   // GrantedStack::redirect() and unredirect(). VIP_ERROR_RESOURCE once the session ends.
   VIP_RETURN redirect(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
@@ -166,8 +165,10 @@ class Driver {
 
   // --- set at make()
   layout::View segment_;
-  void* granted_segment_ = nullptr;
-  std::size_t granted_segment_bytes_ = 0;
+  struct {
+    void* at = nullptr;
+    std::size_t bytes = 0;
+  } granted_segment_;
   std::uint64_t spin_ns_ = 0;
   idle::Crowd progress_crowd_;
   GrantedPort port_;
@@ -177,8 +178,10 @@ class Driver {
   GrantedStack* stack_ = nullptr;
 
   // --- under the lock
-  std::uint32_t idle_ = 0;     // rounds in a row in which nothing was to be seen
-  std::uint64_t now_ = 0;      // of the last round that read the clock
+  struct {
+    std::uint32_t idle = 0;    // rounds in a row in which nothing was to be seen
+    std::uint64_t now = 0;     // of the last round that read the clock
+  } rounds_;
   PostBatching post_batching_;
   bool halted_ = false;        // no more rounds
 
@@ -187,7 +190,7 @@ class Driver {
   std::atomic<std::uint32_t> turns_{0};      // of the program's threads; only their change matters
   alignas(64) PortWatch watch_;
   LibraryThread progress_thread_;
-  std::atomic<std::uint32_t> holders_{0};  // threads in hold_posts()
+  std::atomic<std::uint32_t> holders_{0};  // threads that hold posts
   bool silent_ = false;
 };
 
