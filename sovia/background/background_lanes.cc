@@ -502,6 +502,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   // the reason, this end is closed soon.
   if (end.doubted && !closed) return true;
   if (const auto again_ms = slower_for_ms(end)) peer_found_slower(end, *again_ms);
+  if (!closed) look_at_open_lane(end, now);
   if (!over || !lane_over(*end.socket, end)) return true;
   if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
   end.used = has_carried_enough(end.lane);

@@ -189,9 +189,9 @@ void RouteChoice::watch_lanes(const View& view, std::uint64_t now) {
 // Compares again if there are many more connections, or lanes move less than the kernel did. That may be the programs'
 // doing, so it is asked less and less often.
 RouteChoice::Step RouteChoice::compare_again(const View& view, std::uint64_t now) {
+  if (now < due_) return Step::kNone;
   const bool many = view.open >= 2 * lanes_ && now - chosen_at_ >= kTrialsCostAtMost * opening_ns_;
   if (!many) {
-    if (now < due_) return Step::kNone;
     const double lane_rate = rate(view, now);
     const bool less = lane_rate * 100 < kernel_rate_ * kWatchedPercent && view.bytes - bytes_ >= kBusyBytes;
     if (!less) {

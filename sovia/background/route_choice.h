@@ -68,7 +68,7 @@ class RouteChoice {
   bool includes(std::uint32_t mark) const { return (mark & ((1u << halvings_) - 1)) == 0; }
   // The peer has left the lanes because they are slower, and asks again in `ns`.
   void peer_left(std::uint64_t ns, std::uint64_t now);
-  // To be called at due(), and when lanes have opened or ended.
+  // To be called at due().
   Step look(const View& view, std::uint64_t now);
   // When to look again; kNever: when something happens.
   std::uint64_t due() const { return due_; }

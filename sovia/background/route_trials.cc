@@ -82,12 +82,15 @@ bool is_doubtful(const Service& service, const Task& task) {
   return others;
 }
 
+std::uint32_t again_ms(const RouteChoice& choice, std::uint64_t now) {
+  const std::uint64_t until = choice.kernel_until();
+  return static_cast<std::uint32_t>(until > now ? (until - now) / kMs : 0);
+}
+
 // Ends the service's lanes, and refuses those that are asked for.
 void stay_with_kernel(const Service& service, const RouteChoice& choice, std::uint64_t now) {
-  const std::uint64_t until = choice.kernel_until();
-  const auto again_ms = static_cast<std::uint32_t>(until > now ? (until - now) / kMs : 0);
   for_each_end(service, [&](LaneEndpoint& end) {
-    if (end.stage == LaneEndpoint::Stage::kOpen) leave_slower_lane(*end.socket, end, again_ms);
+    if (end.stage == LaneEndpoint::Stage::kOpen) leave_slower_lane(*end.socket, end, again_ms(choice, now));
     end.not_wanted = end.stage == LaneEndpoint::Stage::kAsking && !choice.has_messengers();
   });
 }
@@ -120,8 +123,8 @@ Reason admit(Task& task) {
   const Service service = service_of(task);
   if (services().size() >= kMostServices && !services().contains(service)) services().clear();
   RouteChoice& choice = services()[service];
-  const bool files = task.socket->demand.sends_files();
-  switch (choice.asked({is_doubtful(service, task), files, mark_of(task)}, now_ns())) {
+  const bool doubtful = choice.stage() == RouteChoice::Stage::kUnknown && is_doubtful(service, task);
+  switch (choice.asked({doubtful, task.socket->demand.sends_files(), mark_of(task)}, now_ns())) {
     case RouteChoice::Answer::kOpen:
       return Reason::kNone;
     case RouteChoice::Answer::kRefuse:
@@ -131,6 +134,12 @@ Reason admit(Task& task) {
       return Reason::kTrial;
   }
   return Reason::kNone;
+}
+
+void look_at_open_lane(LaneEndpoint& end, std::uint64_t now) {
+  const auto found = services().find(service_of(end));
+  if (found == services().end() || found->second.stage() != RouteChoice::Stage::kKernel) return;
+  if (now < found->second.kernel_until()) leave_slower_lane(*end.socket, end, again_ms(found->second, now));
 }
 
 void peer_found_slower(const LaneEndpoint& end, std::uint32_t again_ms) {
@@ -144,9 +153,7 @@ void peer_found_slower(const LaneEndpoint& end, std::uint32_t again_ms) {
 void look_at_trials() {
   const std::uint64_t now = now_ns();
   for (auto& [service, choice] : services()) {
-    const bool kernel = choice.stage() == RouteChoice::Stage::kKernel && now < choice.kernel_until();
-    if (kernel) stay_with_kernel(service, choice, now);
-    if (now >= choice.due() || choice.stage() == RouteChoice::Stage::kLanes) take_step(service, choice, now);
+    if (now >= choice.due()) take_step(service, choice, now);
   }
 }
 

@@ -13,6 +13,8 @@ namespace viaduct::sovia::background {
 
 // Decides on a connection that asks for a lane. kNone: one is to be opened; kTrial: it is to ask again later.
 Reason admit(Task& task);
+// A lane is open: leaves it where the service stays with the kernel.
+void look_at_open_lane(LaneEndpoint& end, std::uint64_t now);
 // The peer has left the lane as the kernel is faster.
 void peer_found_slower(const LaneEndpoint& end, std::uint32_t again_ms);
 // Takes the next steps of all trials.

@@ -144,7 +144,8 @@ void leave_slower_lane(Socket& socket, LaneEndpoint& end, std::uint32_t again_ms
     const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
     if (socket.link.end != &end || socket.closed()) return;
     const std::scoped_lock lane_guard(end.lane.lock());
-    if (end.lane.control.broken() || !end.lane.greeting.may_start()) return;
+    const LaneControl& control = end.lane.control;
+    if (control.broken() || control.leaves() || !end.lane.greeting.may_start()) return;
     end.lane.finish(false);
     end.lane.ask_to_leave(again_ms);
     socket.sending_changed(RouteEvent::kLaneEnded);

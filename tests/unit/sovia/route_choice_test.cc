@@ -39,7 +39,7 @@ class Service {
     for (const std::uint64_t end = now + ns; now < end; now += kMs) {
       const double share = static_cast<double>(lanes()) / static_cast<double>(connections_);
       bytes_ += (kernel_rate_ * (1 - share) + lane_rate_ * share) * kMs;
-      if (now < choice.due() && choice.stage() != Stage::kLanes) continue;
+      if (now < choice.due()) continue;
       const Step step =
           choice.look({.bytes = static_cast<std::uint64_t>(bytes_), .opening = 0, .open = lanes()}, now);
       if (step == Step::kLeave) laned_.assign(connections_, false);
