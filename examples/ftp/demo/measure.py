@@ -107,6 +107,7 @@ def transfer(hosts, variant, direction, size, work):
 
 def measure(known, mtus, sizes, rounds, work, lab):
     """Runs it all; every transfer's content is verified."""
+    os.environ.setdefault('SOVIA_ROUTE', 'lane')  # lanes are what is measured, where the kernel moves more too
     figures = Figures()
     for mtu in mtus:
         with Hosts(lab, mtu) as hosts:
