@@ -94,6 +94,27 @@ class Sockperf(Load):
     figures = staticmethod(outputs.sockperf)
 
 
+class SockperfMany(Sockperf):
+    """A ping-pong that goes round many connections, all of which both ends wait for by epoll."""
+
+    def __init__(self, size, connections):
+        super().__init__(size)
+        self.connections = connections
+
+    def _feed(self, address, port):
+        path = f'/run/sockperf-{address}-{port}'
+        with open(path, 'w', encoding='ascii') as file:
+            for number in range(self.connections):
+                file.write(f'T:{address}:{port + number}\n')
+        return ['-f', path, '-F', 'e']
+
+    def server(self, way, port, work):
+        return ['sockperf', 'server', *self._feed('0.0.0.0', port)]
+
+    def client(self, way, address, port):
+        return ['sockperf', 'ping-pong', *self._feed(address, port), '-m', str(self.size), '-t', str(self.seconds)]
+
+
 class Redis(Load):
     """redis-benchmark."""
 
@@ -241,13 +262,14 @@ class Memcached(Load):
 
 
 class Exchanges(Load):
-    """Short connections, one after the other."""
+    """Short connections, one after the other. `answer`: bytes of an answer; `forks`: the server does for each connection."""
 
-    def __init__(self, connections, exchanges):
-        self.counts = [str(connections), str(exchanges)]
+    def __init__(self, connections, exchanges, answer=16, forks=False):
+        self.counts = [str(connections), str(exchanges), str(answer)]
+        self.serves = [str(answer), *(['forks'] if forks else [])]
 
     def server(self, way, port, work):
-        return [PYTHON, '-B', os.path.join(OWN, 'exchanges.py'), 'serve', str(port)]
+        return [PYTHON, '-B', os.path.join(OWN, 'exchanges.py'), 'serve', str(port), *self.serves]
 
     def client(self, way, address, port):
         return [PYTHON, '-B', os.path.join(OWN, 'exchanges.py'), address, str(port), *self.counts]
@@ -268,6 +290,39 @@ class StreamEnd(Load):
         return [PYTHON, '-B', os.path.join(OWN, 'stream_end.py'), address, str(port), *self.counts]
 
     figures = staticmethod(outputs.milliseconds)
+
+
+class Crowded(Load):
+    """A load beside two busy loops."""
+
+    def __init__(self, load):
+        self.load = load
+        self.needs = load.needs
+
+    def sample(self, lab, way, port, work):
+        busy = [lab.start('a', os.devnull, 'timeout', '60', PYTHON, '-c', 'while True: pass') for _ in range(2)]
+        try:
+            return self.load.sample(lab, way, port, work)
+        finally:
+            for each in busy:
+                lab.stop(each)
+
+
+class OnOneProcessor(Load):
+    """A load of which both ends have one processor."""
+
+    def __init__(self, load):
+        self.load = load
+        self.needs = load.needs
+
+    def server(self, way, port, work):
+        return ['taskset', '-c', '0', *self.load.server(way, port, work)]
+
+    def client(self, way, address, port):
+        return ['taskset', '-c', '0', *self.load.client(way, address, port)]
+
+    def figures(self, text):
+        return self.load.figures(text)
 
 
 class Beside(Load):

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from loads import (Beside, Curl, Exchanges, Ftp, Iperf3, Load, Memcached, Netpipe, Redis, Sockperf, StreamEnd, Vipl,
-                   Wrk)
+from loads import (Beside, Crowded, Curl, Exchanges, Ftp, Iperf3, Load, Memcached, Netpipe, OnOneProcessor, Redis,
+                   Sockperf, SockperfMany, StreamEnd, Vipl, Wrk)
 
 WITHOUT_LOCAL = {'SOVIA_LOCAL': '0'}
 UDP = {'SOVIA_UDP': '1'}
@@ -31,7 +31,10 @@ ROWS = _rows(
     'two-hosts',
     ('sockperf-14', 'sockperf ping-pong, 14 B, one way', 'us', Sockperf(14)),
     ('sockperf-1400', 'sockperf ping-pong, 1400 B, one way', 'us', Sockperf(1400)),
+    ('sockperf-50', 'sockperf ping-pong, 14 B, 50 connections in turn, one way', 'us', SockperfMany(14, 50)),
+    ('sockperf-core', 'sockperf ping-pong, 14 B, both ends on one processor, one way', 'us', OnOneProcessor(Sockperf(14))),
     ('redis-1', 'redis, 1 client, GET', 'k/s', Redis(1, 40_000)),
+    ('redis-busy', 'redis, 1 client, GET, beside two busy loops', 'k/s', Crowded(Redis(1, 5_000))),
     ('redis-50', 'redis, 50 clients, GET', 'k/s', Redis(50, 100_000)),
     ('redis-pipeline', 'redis, 50 clients, GET, pipelines of 16', 'k/s', Redis(50, 1_000_000, pipeline=16)),
     ('nginx-1', 'nginx, 1 KB, wrk with 1 connection', 'k/s', Wrk(1024, 1)),
@@ -43,6 +46,9 @@ ROWS = _rows(
     ('iperf3', 'iperf3', 'Gb/s', Iperf3(2)),
     ('netpipe', 'NPtcp, 64 KB, one way', 'us', Netpipe(64 << 10)),
     ('exchanges', '300 connections of 20 exchanges', 'ms', Exchanges(300, 20)),
+    ('short-1', '1,000 connections of one request, 1 KB back', 'ms', Exchanges(1_000, 1, answer=1024)),
+    ('short-8', '500 connections of 8 requests, 1 KB back', 'ms', Exchanges(500, 8, answer=1024)),
+    ('forking', 'a server that forks, 100 connections of 20 exchanges', 'ms', Exchanges(100, 20, forks=True)),
     ('memcached', 'memcached, memaslap with 16 threads', 'k/s', Memcached(16)),
     ('ftp-put', 'ftp, put of 13.8 MB', 's', Ftp('put', 13_827_767)),
     ('ftp-get', 'ftp, get of 65 MB', 's', Ftp('get', 65_257_948)),

@@ -409,13 +409,14 @@ TEST_F(ViplData, TellsTheDriverThatMoreFollows) {
   EXPECT_EQ(VipxSetMore(vi, VIP_TRUE), VIP_INVALID_PARAMETER);
 }
 
-// There is no cheap way to tell an agent that is about to write.
 TEST_F(ViplData, OfHostedProgramsIsNotHeld) {
+  start();
   EXPECT_EQ(VipxHoldPosts(nic, VIP_TRUE), VIP_SUCCESS);
   EXPECT_EQ(VipxHoldPosts(nic, VIP_FALSE), VIP_SUCCESS);
   EXPECT_EQ(VipxHoldPosts(nullptr, VIP_TRUE), VIP_INVALID_PARAMETER);
 }
 
+// There is no cheap way to tell an agent that is about to write.
 TEST_F(ViplData, IsNotRedirectedForHostedPrograms) {
   start();
   const VIP_VI_HANDLE vi = connected_vi();
