@@ -34,7 +34,7 @@ ROWS = _rows(
     ('sockperf-50', 'sockperf ping-pong, 14 B, 50 connections in turn, one way', 'us', SockperfMany(14, 50)),
     ('sockperf-core', 'sockperf ping-pong, 14 B, both ends on one processor, one way', 'us', OnOneProcessor(Sockperf(14))),
     ('redis-1', 'redis, 1 client, GET', 'k/s', Redis(1, 40_000)),
-    ('redis-busy', 'redis, 1 client, GET, beside two busy loops', 'k/s', Crowded(Redis(1, 5_000))),
+    ('redis-busy', 'redis, 1 client, GET, beside two busy loops', 'k/s', Crowded(Redis(1, 30_000))),
     ('redis-50', 'redis, 50 clients, GET', 'k/s', Redis(50, 100_000)),
     ('redis-pipeline', 'redis, 50 clients, GET, pipelines of 16', 'k/s', Redis(50, 1_000_000, pipeline=16)),
     ('nginx-1', 'nginx, 1 KB, wrk with 1 connection', 'k/s', Wrk(1024, 1)),
