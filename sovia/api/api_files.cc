@@ -68,7 +68,7 @@ ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
   if (!socket || bytes == 0 || !is_file(in)) {
     if (socket && bytes != 0) socket->leave_sending(out, Reason::kSplice);
     const signals::Outside outside;
-    return kernel_sent(in_kernel());
+    return known != nullptr ? kernel_sent(in_kernel()) : in_kernel();
   }
   if (bytes >= kLargeFile) socket->demand.set_sends_files();
   if (send_in_kernel_at_once(*socket, out, in_kernel, result)) return kernel_sent(result);

@@ -118,7 +118,7 @@ int set_flags(int fd, long flags) {
 
 // Adds the lane's unread bytes to the int that FIONREAD and the like fill in.
 int add_unread(int fd, const Socket& known, int result, void* argument) {
-  if (known.demand.stays_with_kernel()) return result;
+  if (known.demand.bypasses_this_round()) return result;
   const Call socket = may_use_lane(fd);
   int* const bytes = static_cast<int*>(argument);
   if (socket && result == 0) *bytes = socket->unread(*bytes);

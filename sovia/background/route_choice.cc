@@ -31,9 +31,9 @@ void RouteChoice::begin_kernel_window(std::uint64_t now) {
 void RouteChoice::stay_with_kernel(std::uint64_t now) {
   stage_ = Stage::kKernel;
   kernel_until_ = due_ = now + wait_ns_;
-  wait_ns_ = std::min(2 * wait_ns_, kLastNs);
-  messengers_ = 0;
-  sent_messengers_ = false;
+  wait_ns_ = std::min(2 * wait_ns_, kMostDoubtNs);
+  notices_left_ = 0;
+  sent_notices_ = false;
 }
 
 RouteChoice::Answer RouteChoice::asked(const Ask& ask, std::uint64_t now) {
@@ -41,7 +41,7 @@ RouteChoice::Answer RouteChoice::asked(const Ask& ask, std::uint64_t now) {
     case Stage::kUnknown:
       if (ask.better_in_kernel) {
         stay_with_kernel(now);
-        messengers_ = kMessengers;
+        notices_left_ = kNotices;
         return refuse(ask);
       }
       if (!ask.doubtful) return Answer::kOpen;
@@ -62,16 +62,16 @@ RouteChoice::Answer RouteChoice::asked(const Ask& ask, std::uint64_t now) {
 // The peer may be opening lanes for all its connections, and learns on one of them that it need not.
 RouteChoice::Answer RouteChoice::refuse(const Ask& ask) {
   constexpr std::uint32_t kRare = 7;
-  if (messengers_ == 0 || (messengers_ != kMessengers && (ask.mark & kRare) != 0)) return Answer::kRefuse;
-  --messengers_;
-  sent_messengers_ = true;
+  if (notices_left_ == 0 || (notices_left_ != kNotices && (ask.mark & kRare) != 0)) return Answer::kRefuse;
+  --notices_left_;
+  sent_notices_ = true;
   return Answer::kOpen;
 }
 
 void RouteChoice::peer_left(std::uint64_t ns, std::uint64_t now) {
   if (stage_ == Stage::kKernel && now < kernel_until_) return;
   stage_ = Stage::kKernel;
-  kernel_until_ = due_ = now + std::min(ns, kLastNs);
+  kernel_until_ = due_ = now + std::min(ns, kMostDoubtNs);
 }
 
 RouteChoice::Step RouteChoice::look(const View& view, std::uint64_t now) {
@@ -198,7 +198,7 @@ RouteChoice::Step RouteChoice::compare_again(const View& view, std::uint64_t now
       watch_lanes(view, now);
       return Step::kNone;
     }
-    watch_ns_ = std::min(2 * watch_ns_, kLastNs);
+    watch_ns_ = std::min(2 * watch_ns_, kMostDoubtNs);
   }
   stage_ = Stage::kKernel;
   kernel_until_ = due_ = now + kLeavingNs;

@@ -9,7 +9,7 @@
 //        ^------------- little to do ----------------------'   ^--twice as many---'   '--> kernel
 //     kernel --when the time is over--> kernel window        lanes --twice as many connections--> kernel window
 //
-// Of many connections some get lanes first, as opening all takes time: those of which the mark is low. Both ends make the
+// Of many connections some get lanes first, as opening all takes time: those whose mark ends in zeros. Both ends make the
 // same mark of a connection, so they choose the same ones.
 //
 // Not thread-safe. Times are CLOCK_MONOTONIC in ns.
@@ -51,7 +51,7 @@ class RouteChoice {
 
   static constexpr std::uint64_t kWindowNs = 20'000'000;
   static constexpr std::size_t kFirstLanes = 32;  // at most, of those that are opened first
-  static constexpr unsigned kMessengers = 4;
+  static constexpr unsigned kNotices = 4;        // lanes that are opened only to tell the peer of the kernel's lead
   static constexpr unsigned kKernelWindows = 3;  // of which the best one counts
   static constexpr unsigned kLaneWindows = 5;    // likewise; more, as the memory of lanes is new at first
   static constexpr std::uint64_t kIdleNs = 100'000'000;      // a service that does little in that time needs no trial
@@ -59,8 +59,8 @@ class RouteChoice {
   static constexpr std::uint64_t kSettleNs = 10'000'000;     // without another lane, before the window
   static constexpr std::uint64_t kOpeningNs = 1'000'000'000; // for lanes to open
   static constexpr std::uint64_t kWatchNs = 500'000'000;     // for which lanes are watched before they are judged again
-  static constexpr std::uint64_t kFirstNs = 8'000'000'000;   // until the kernel is doubted, doubled each time
-  static constexpr std::uint64_t kLastNs = 512'000'000'000;
+  static constexpr std::uint64_t kDoubtNs = 8'000'000'000;   // until the kernel is doubted, doubled each time
+  static constexpr std::uint64_t kMostDoubtNs = 512'000'000'000;
   static constexpr std::uint64_t kLargePiece = 16'384;       // bytes a call from which a lane is doubtful
 
   Answer asked(const Ask& ask, std::uint64_t now);
@@ -74,8 +74,8 @@ class RouteChoice {
   std::uint64_t due() const { return due_; }
   // For how long the kernel is not doubted after Step::kLeave, from `now` on.
   std::uint64_t kernel_until() const { return kernel_until_; }
-  // Whether lanes are opened that only tell the peer that the kernel is better.
-  bool has_messengers() const { return sent_messengers_; }
+  // Whether lanes have been opened that only tell the peer of the kernel's lead.
+  bool sends_notices() const { return sent_notices_; }
   Stage stage() const { return stage_; }
 
  private:
@@ -101,13 +101,13 @@ class RouteChoice {
   std::size_t asked_ = 0;          // connections that have asked during the kernel's window
   std::size_t coming_ = 0;         // lanes that were there or on their way at the last look
   unsigned halvings_ = 0;          // of the share of connections that get lanes
-  bool sent_messengers_ = false;
-  unsigned messengers_ = 0;        // lanes that are opened to tell the peer that the kernel is better
+  bool sent_notices_ = false;
+  unsigned notices_left_ = 0;
   unsigned windows_ = 0;           // that have ended
   std::size_t lanes_ = 0;          // that there were when lanes were chosen
   std::uint64_t chosen_at_ = 0;
   std::uint64_t watch_ns_ = kWatchNs;
-  std::uint64_t wait_ns_ = kFirstNs, kernel_until_ = 0;
+  std::uint64_t wait_ns_ = kDoubtNs, kernel_until_ = 0;
 };
 
 }  // namespace viaduct::sovia

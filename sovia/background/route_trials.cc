@@ -27,18 +27,43 @@ struct Service {
   auto operator<=>(const Service&) const = default;
 };
 
-std::map<Service, RouteChoice>& services() {
-  static auto& made = *new std::map<Service, RouteChoice>;
-  return made;
-}
+struct Trials {
+  std::map<Service, RouteChoice> services;
+  // The services of which a peer has said that the kernel is faster, each with the peer's address, and until when that
+  // counts. One peer's word is no reason to leave the lanes of others.
+  std::map<Service, std::uint64_t> slower_peers;
+};
+// Never destroyed: the thread runs until the process is gone.
+Trials* g_trials = nullptr;
 
-Service service_of(const Flow& flow, Role role, const FlowEnd& peer) {
-  Service service{role, is_loopback(flow), peer};
-  if (role == Role::kAccepted) std::fill(std::begin(service.at.address), std::end(service.at.address), 0);
+Trials& trials() {
+  if (g_trials == nullptr) g_trials = new Trials;
+  return *g_trials;
+}
+std::map<Service, RouteChoice>& services() { return trials().services; }
+
+Service with_peer(const Flow& flow, Role role, const FlowEnd& peer) { return {role, is_loopback(flow), peer}; }
+Service with_peer(const Task& task) { return with_peer(task.flow, task.role, task.peer); }
+Service with_peer(const LaneEndpoint& end) { return with_peer(end.tcp, end.role, end.peer); }
+
+Service service_of(Service service) {
+  if (service.role == Role::kAccepted) std::fill(std::begin(service.at.address), std::end(service.at.address), 0);
   return service;
 }
-Service service_of(const Task& task) { return service_of(task.flow, task.role, task.peer); }
-Service service_of(const LaneEndpoint& end) { return service_of(end.tcp, end.role, end.peer); }
+Service service_of(const Task& task) { return service_of(with_peer(task)); }
+Service service_of(const LaneEndpoint& end) { return service_of(with_peer(end)); }
+
+// Makes room for one more service. False: all are in use.
+bool has_room() {
+  if (services().size() < kMostServices) return true;
+  std::erase_if(services(), [](const auto& each) { return each.second.stage() == RouteChoice::Stage::kUnknown; });
+  return services().size() < kMostServices;
+}
+
+bool is_slower_peer(const Service& peer, std::uint64_t now) {
+  const auto found = trials().slower_peers.find(peer);
+  return found != trials().slower_peers.end() && now < found->second;
+}
 
 // Made of the calling end's port, which differs between connections of a service.
 std::uint32_t mark_of(const Task& task) {
@@ -91,7 +116,7 @@ std::uint32_t again_ms(const RouteChoice& choice, std::uint64_t now) {
 void stay_with_kernel(const Service& service, const RouteChoice& choice, std::uint64_t now) {
   for_each_end(service, [&](LaneEndpoint& end) {
     if (end.stage == LaneEndpoint::Stage::kOpen) leave_slower_lane(*end.socket, end, again_ms(choice, now));
-    end.not_wanted = end.stage == LaneEndpoint::Stage::kAsking && !choice.has_messengers();
+    end.not_wanted = end.stage == LaneEndpoint::Stage::kAsking && !choice.sends_notices();
   });
 }
 
@@ -120,20 +145,22 @@ void take_step(const Service& service, RouteChoice& choice, std::uint64_t now) {
 
 Reason admit(Task& task) {
   if (options().route != kRouteAuto || task.socket->modes.carries_messages()) return Reason::kNone;
+  const std::uint64_t now = now_ns();
+  if (is_slower_peer(with_peer(task), now)) return Reason::kSlower;
   const Service service = service_of(task);
-  if (services().size() >= kMostServices && !services().contains(service)) services().clear();
+  if (!services().contains(service) && !has_room()) return Reason::kNone;
   RouteChoice& choice = services()[service];
   const bool doubtful = choice.stage() == RouteChoice::Stage::kUnknown && is_doubtful(service, task);
-  switch (choice.asked({doubtful, task.socket->demand.sends_files(), mark_of(task)}, now_ns())) {
+  switch (choice.asked({doubtful, task.socket->demand.sends_files(), mark_of(task)}, now)) {
     case RouteChoice::Answer::kOpen:
       return Reason::kNone;
     case RouteChoice::Answer::kRefuse:
       return Reason::kSlower;
     case RouteChoice::Answer::kLater:
-      open_nic(task.flow);  // the work for that is not to fall into a window
-      return Reason::kTrial;
+      break;
   }
-  return Reason::kNone;
+  const Reason why = open_nic(task.flow);  // now, as the work for that is not to fall into a window
+  return why == Reason::kNone ? Reason::kTrial : why;
 }
 
 void look_at_open_lane(LaneEndpoint& end, std::uint64_t now) {
@@ -143,11 +170,18 @@ void look_at_open_lane(LaneEndpoint& end, std::uint64_t now) {
 }
 
 void peer_found_slower(const LaneEndpoint& end, std::uint32_t again_ms) {
-  const Service service = service_of(end);
-  RouteChoice& choice = services()[service];
+  const Service peer = with_peer(end), service = service_of(end);
   const std::uint64_t now = now_ns();
-  choice.peer_left(again_ms * kMs, now);
-  stay_with_kernel(service, choice, now);
+  const std::uint64_t ns = std::min(again_ms * kMs, RouteChoice::kMostDoubtNs);
+  if (trials().slower_peers.size() < kMostServices) trials().slower_peers[peer] = now + ns;
+  bool others = false;
+  for_each_end(service, [&](LaneEndpoint& each) {
+    const bool same = with_peer(each) == peer;
+    others |= !same;
+    if (same) each.not_wanted = each.stage == LaneEndpoint::Stage::kAsking;
+  });
+  const auto found = services().find(service);
+  if (!others && found != services().end()) found->second.peer_left(ns, now);
 }
 
 void look_at_trials() {
@@ -155,14 +189,18 @@ void look_at_trials() {
   for (auto& [service, choice] : services()) {
     if (now >= choice.due()) take_step(service, choice, now);
   }
+  const auto is_past = [now](const auto& peer) { return now >= peer.second; };
+  if (std::erase_if(trials().slower_peers, is_past) != 0) LaneDemand::all_may_ask();
 }
 
 std::uint64_t trials_due() {
   std::uint64_t due = kNever;
   for (const auto& [service, choice] : services()) due = std::min(due, choice.due());
+  for (const auto& [peer, until] : trials().slower_peers) due = std::min(due, until);
   return due;
 }
 
-void forget_trials() { services().clear(); }
+// The parent's thread may have been changing the maps, so they are left as they are.
+void forget_trials() { g_trials = nullptr; }
 
 }  // namespace viaduct::sovia::background

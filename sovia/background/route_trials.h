@@ -15,12 +15,13 @@ namespace viaduct::sovia::background {
 Reason admit(Task& task);
 // A lane is open: leaves it where the service stays with the kernel.
 void look_at_open_lane(LaneEndpoint& end, std::uint64_t now);
-// The peer has left the lane as the kernel is faster.
+// The peer has left the lane as the kernel is faster: no other lane with that peer is opened for so long.
 void peer_found_slower(const LaneEndpoint& end, std::uint32_t again_ms);
 // Takes the next steps of all trials.
 void look_at_trials();
 // When to call look_at_trials() if nothing happens before.
 std::uint64_t trials_due();
+// In the child of a fork.
 void forget_trials();
 
 }  // namespace viaduct::sovia::background

@@ -41,7 +41,7 @@ void LaneDemand::begin_bypass() {
   bypass_calls_.store(static_cast<std::int32_t>(calls_needed_));
 }
 
-void LaneDemand::stay_with_kernel() {
+void LaneDemand::bypass_this_round() {
   forget_all();
   calls_needed_ = 1;
   bypass_until_.store(0);

@@ -29,12 +29,12 @@ class LaneDemand {
     const std::uint32_t round = bypass_round_.load(std::memory_order_relaxed);
     return bypass_calls_.load() > 0 && (round == kAnyRound || round == g_round.load(std::memory_order_relaxed));
   }
-  bool stays_with_kernel() const {
+  bool bypasses_this_round() const {
     return bypass_round_.load(std::memory_order_relaxed) == g_round.load(std::memory_order_relaxed);
   }
   void begin_bypass();
   // No lane is to be asked for before all connections may ask again; then at the first call.
-  void stay_with_kernel();
+  void bypass_this_round();
   // Connections that stay with the kernel may ask for lanes again.
   static void all_may_ask() { g_round.fetch_add(1); }
   // The bypass is due to other connections with the peer, which were short: it ends when this one lives longer or moves

@@ -64,14 +64,17 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   bool closing = false;               // the sending direction ends: no new data is sent
   bool listed = false;                // taken off the queue (look_at()), to be looked at
   std::size_t last_unsent = 0;
-  // Posts data that is held back, unless the program holds it back. With the lane locked.
+
+  // --- the lane's lock guards it
+  std::uint64_t corked_until = 0;     // time limit of data held back for TCP_CORK
+  // Posts what held_sends.h holds back, but not what the program does.
   void push_held() {
     if (corked_until == 0) lane.tx.push();
   }
 
-  bool is_held = false;               // in the list of held_sends.h, linked by next_held
+  // --- the lock of held_sends.h guards them
+  bool is_held = false;               // in its list
   LaneEndpoint* next_held = nullptr;
-  std::uint64_t corked_until = 0;     // time limit of data held back for TCP_CORK; with the lane locked
 };
 
 }  // namespace viaduct::sovia

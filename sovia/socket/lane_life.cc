@@ -81,7 +81,7 @@ void start_bypass(Socket& socket, Reason why) {
   if (socket.link.end != nullptr || !socket.has_nothing_left() || socket.reset) return;
   socket.rx.read_known = false;
   if (why == Reason::kSlower || why == Reason::kTrial) {
-    socket.demand.stay_with_kernel();
+    socket.demand.bypass_this_round();
   } else {
     socket.demand.begin_bypass();
   }

@@ -1,4 +1,4 @@
-// Calls of connections that stay with the kernel (LaneDemand::stay_with_kernel), at the cost of a few plain instructions.
+// Calls of connections that stay with the kernel (LaneDemand::bypass_this_round), at the cost of a few plain instructions.
 //
 // No lane may be asked for while such a call is under way, as the call would not learn of it. A thread writes down in a
 // slot of its own which socket its call is for; the one that asks for a lane looks at all slots. membarrier() orders the
@@ -30,14 +30,14 @@ void after_fork_in_child();
 // whether the descriptor is still the socket's.
 template <class KernelCall, class IsCurrent>
 bool call(const Socket& known, ssize_t& result, KernelCall&& kernel_call, IsCurrent&& is_current) {
-  if (!known.demand.stays_with_kernel()) return false;
+  if (!known.demand.bypasses_this_round()) return false;
   Slot* slot = t_slot;
   if (slot == nullptr && (slot = take_slot()) == nullptr) return false;
   // A signal handler has interrupted such a call.
   if (slot->socket.load(std::memory_order_relaxed) != nullptr) return false;
   slot->socket.store(&known, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  const bool stays = known.demand.stays_with_kernel() && is_current() && !known.reset.is_untold();
+  const bool stays = known.demand.bypasses_this_round() && is_current() && !known.reset.is_untold();
   if (stays) result = kernel_call();
   slot->socket.store(nullptr, std::memory_order_release);
   return stays;

@@ -446,5 +446,30 @@ TEST(LaneReading, DeafEndDropsWhatComes) {
   EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
 }
 
+TEST(LaneData, LeaveTellsForHowLongTheKernelIsFaster) {
+  LanePair pair{window(4, 2)};
+  pair.greet();
+  pair.a.lane.control.start(0);
+  pair.b.lane.control.start(0);
+  pair.settle();
+  EXPECT_FALSE(pair.b.lane.control.slower_for_ms());
+  pair.a.lane.finish(false);
+  pair.a.lane.ask_to_leave(8'000);
+  pair.settle();
+  EXPECT_EQ(pair.b.lane.control.slower_for_ms(), 8'000u);
+  EXPECT_TRUE(pair.b.lane.control.peer_leaves());
+  EXPECT_TRUE(pair.a.lane.control.has_ended());
+  EXPECT_TRUE(pair.b.lane.control.has_ended());
+}
+
+TEST(LaneData, LeaveForOtherReasonsSaysNothingOfTheKernel) {
+  LanePair pair{window(4, 2)};
+  pair.greet();
+  pair.a.lane.ask_to_leave();
+  pair.settle();
+  EXPECT_TRUE(pair.b.lane.control.peer_leaves());
+  EXPECT_FALSE(pair.b.lane.control.slower_for_ms());
+}
+
 }  // namespace
 }  // namespace viaduct::sovia

@@ -20,7 +20,7 @@ class QuickBypass : public testing::Test {
  protected:
   void SetUp() override {
     libc::prepare();
-    connection_.socket().demand.stay_with_kernel();
+    connection_.socket().demand.bypass_this_round();
   }
   bool call(Connection& connection) {
     ssize_t result;
@@ -74,7 +74,7 @@ TEST_F(QuickBypass, ShowsCallsOfOtherThreads) {
 // A handler that interrupts such a call may make one of its own, which must not hide the first.
 TEST_F(QuickBypass, DoesNotHideTheCallThatItInterrupts) {
   Connection other;
-  other.socket().demand.stay_with_kernel();
+  other.socket().demand.bypass_this_round();
   during_ = [&] {
     during_ = nullptr;
     EXPECT_FALSE(call(other));

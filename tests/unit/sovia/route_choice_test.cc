@@ -47,6 +47,11 @@ class Service {
       if (step == Step::kAskAgain) ask();
     }
   }
+  // Long enough for a trial.
+  void ask_and_run() {
+    ask();
+    run(300 * kMs);
+  }
   void grow(std::size_t connections) { connections_ = connections; }
   void set_rates(double kernel, double lane) { kernel_rate_ = kernel, lane_rate_ = lane; }
 
@@ -71,8 +76,7 @@ TEST(RouteChoice, OneConnectionWithSmallMessagesGetsItsLaneAtOnce) {
 
 TEST(RouteChoice, FasterLanesStay) {
   Service service(16, 0.05, 0.08);
-  service.ask();
-  service.run(300 * kMs);
+  service.ask_and_run();
   EXPECT_EQ(service.choice.stage(), Stage::kLanes);
   EXPECT_EQ(service.lanes(), 16u);
   service.run(20'000 * kMs);
@@ -89,8 +93,7 @@ TEST(RouteChoice, EqualLanesStay) {
 
 TEST(RouteChoice, SlowerLanesAreLeft) {
   Service service(16, 0.08, 0.06);
-  service.ask();
-  service.run(300 * kMs);
+  service.ask_and_run();
   EXPECT_EQ(service.choice.stage(), Stage::kKernel);
   EXPECT_EQ(service.lanes(), 0u);
   service.ask();
@@ -107,7 +110,7 @@ TEST(RouteChoice, AsksAgainLessAndLessOften) {
     if (last != 0) {
       EXPECT_GT(service.left_at - last, gap);
       gap = service.left_at - last;
-      EXPECT_GE(gap, RouteChoice::kFirstNs);
+      EXPECT_GE(gap, RouteChoice::kDoubtNs);
     }
     last = service.left_at;
   }
@@ -115,17 +118,15 @@ TEST(RouteChoice, AsksAgainLessAndLessOften) {
 
 TEST(RouteChoice, LanesThatHaveBecomeFasterAreFound) {
   Service service(16, 0.08, 0.06);
-  service.ask();
-  service.run(300 * kMs);
+  service.ask_and_run();
   service.set_rates(0.08, 0.12);
-  service.run(RouteChoice::kFirstNs + 500 * kMs);
+  service.run(RouteChoice::kDoubtNs + 500 * kMs);
   EXPECT_EQ(service.lanes(), 16u);
 }
 
 TEST(RouteChoice, LanesThatHaveBecomeSlowerAreLeft) {
   Service service(16, 0.05, 0.08);
-  service.ask();
-  service.run(300 * kMs);
+  service.ask_and_run();
   service.set_rates(0.05, 0.02);
   service.run(2'000 * kMs);
   EXPECT_EQ(service.lanes(), 0u);
@@ -133,8 +134,7 @@ TEST(RouteChoice, LanesThatHaveBecomeSlowerAreLeft) {
 
 TEST(RouteChoice, LessToDoEndsInLanesAgain) {
   Service service(16, 0.05, 0.08);
-  service.ask();
-  service.run(300 * kMs);
+  service.ask_and_run();
   service.set_rates(0.01, 0.01);
   service.run(3'000 * kMs);
   EXPECT_EQ(service.lanes(), 16u);
@@ -158,8 +158,7 @@ TEST(RouteChoice, OfManyConnectionsAllGetFasterLanes) {
 
 TEST(RouteChoice, ManyMoreConnectionsAreComparedAnew) {
   Service service(16, 0.05, 0.08);
-  service.ask();
-  service.run(300 * kMs);
+  service.ask_and_run();
   service.grow(64);
   service.ask();
   service.set_rates(0.08, 0.06);
@@ -169,8 +168,7 @@ TEST(RouteChoice, ManyMoreConnectionsAreComparedAnew) {
 
 TEST(RouteChoice, AServiceThatDoesLittleNeedsNoTrial) {
   Service service(4, 0.000'001, 0.000'001);
-  service.ask();
-  service.run(300 * kMs);
+  service.ask_and_run();
   EXPECT_EQ(service.choice.stage(), Stage::kKernelWindow) << "it is asked each time, and opens a lane at the end";
   RouteChoice choice;
   EXPECT_EQ(choice.asked({.doubtful = true}, kMs), Answer::kLater);
@@ -185,9 +183,9 @@ TEST(RouteChoice, FilesStayWithTheKernelAndThePeerIsTold) {
   Service service(16, 0.08, 0.06);
   service.ask(true);
   EXPECT_EQ(service.choice.stage(), Stage::kKernel);
-  EXPECT_TRUE(service.choice.has_messengers());
+  EXPECT_TRUE(service.choice.sends_notices());
   EXPECT_GE(service.lanes(), 1u);
-  EXPECT_LE(service.lanes(), RouteChoice::kMessengers);
+  EXPECT_LE(service.lanes(), RouteChoice::kNotices);
 }
 
 TEST(RouteChoice, ThePeersWordCounts) {
