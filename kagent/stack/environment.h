@@ -24,10 +24,18 @@ class Environment {
   // Programs go by the stack's numbers: the first program of a session by the session's, programs that have attached
   // by the number that Stack::join() has returned.
 
+  // Data that was read late is given only to the same reader, as a place may have other data later. `psn`: the first
+  // frame of the message or response, whose data stays as it is; of a taken VI, the bytes that were copied before.
+  struct Reader {
+    enum class What : std::uint8_t { kFrames, kTakenVi } what;
+    std::uint32_t vi, generation, psn;
+    bool operator==(const Reader&) const = default;
+  };
+
   // Copies between the memory of a program (`remote`, addresses of that program) and our
   // own, in the order given; later pieces become visible after earlier ones. The lengths add up to
   // the same. False if any byte could not be copied.
-  virtual bool read_program(std::uint32_t program, std::span<const iovec> remote,
+  virtual bool read_program(std::uint32_t program, const Reader& reader, std::span<const iovec> remote,
                             std::span<const iovec> local) = 0;
   virtual bool write_program(std::uint32_t program, std::span<const iovec> remote,
                              std::span<const iovec> local) = 0;

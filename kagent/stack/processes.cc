@@ -10,9 +10,9 @@ using state::kNone;
 
 namespace {
 
-constexpr std::uint64_t kMostHandedOver = 4 << 20;  // bytes: the driver does nothing else meanwhile
+constexpr std::uint32_t kMostHandedOver = 4 << 20;  // bytes: the driver does nothing else meanwhile
 
-constexpr std::size_t kAtOnce = 8192;
+constexpr std::uint32_t kAtOnce = 8192;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void Processes<Platform>::begin_program(std::uint32_t program, std::uint32_t ses
   programs_[program].session = session;
   programs_[program].member = member;
   programs_[program].id = ++root_->last_program_id;
-  programs_[program].parent = kNone;
+  programs_[program].parent = programs_[program].taken_vi = kNone;
   sessions_[session].programs[member] = program;
 }
 
@@ -86,58 +86,73 @@ vip::Return Processes<Platform>::may_take(std::uint32_t program,
 
 // Copies the first bytes of a receive from one program's memory to the same place in another's.
 template <class Platform>
-bool Processes<Platform>::copy_received(const Vi& vi, const Vi& heir, std::uint32_t slot,
-                                        std::uint32_t length, std::uint64_t& budget) {
+vip::Return Processes<Platform>::copy_received(HandOver& all, std::uint32_t slot, std::uint32_t length) {
   Target target;
-  if (!receiver_.load_target(vi, slot, 0, target) || !receiver_.allowed(vi, target, length) ||
-      !receiver_.allowed(heir, target, length) || length > budget) {
-    return false;
+  if (!receiver_.load_target(all.vi, slot, 0, target) || !receiver_.allowed(all.vi, target, length) ||
+      !receiver_.allowed(all.heir, target, length) || length > kMostHandedOver - all.passed) {
+    return vip::kErrorResource;
   }
-  budget -= length;
+  using Reader = typename Platform::Environment::Reader;
   std::byte room[kAtOnce];
   for (std::uint32_t s = 0; s < target.segment_count && length != 0; ++s) {
-    std::uint64_t at = target.segments[s].address;
     const std::uint32_t here = std::min(length, target.segments[s].length);
     length -= here;
-    for (std::size_t left = here; left != 0;) {
-      const std::size_t n = std::min(left, kAtOnce);
-      const iovec remote{reinterpret_cast<void*>(at), n}, local{room, n};
-      if (!environment_.read_program(vi.program, {&remote, 1}, {&local, 1}) ||
-          !environment_.write_program(heir.program, {&remote, 1}, {&local, 1})) {
-        return false;
+    while (all.done < all.passed + here) {
+      const std::uint32_t at = all.done - all.passed, n = std::min(here - at, kAtOnce);
+      const iovec remote{reinterpret_cast<void*>(target.segments[s].address + at), n}, local{room, n};
+      const Reader reader{Reader::What::kTakenVi, vis_.index(all.vi), all.vi.generation, all.done};
+      if (!environment_.read_program(all.vi.program, reader, {&remote, 1}, {&local, 1})) {
+        return environment_.postponed ? vip::kNotDone : vip::kErrorResource;
       }
-      at += n;
-      left -= n;
+      if (!environment_.write_program(all.heir.program, {&remote, 1}, {&local, 1})) return vip::kErrorResource;
+      all.done += n;
     }
+    all.passed += here;
   }
-  return true;
+  return vip::kSuccess;
 }
 
-// Copies data that a VI has received since the fork from the old owner's memory to the heir's. Data in the
-// slots themselves stays there: the program that takes the descriptor back puts it in its place.
+// Data in the slots themselves stays there: the program that takes the descriptor back puts it in its place.
 template <class Platform>
-bool Processes<Platform>::hand_over_received(const Vi& vi, const Vi& heir) {
+vip::Return Processes<Platform>::copy_all_received(HandOver& all) {
+  const Vi& vi = all.vi;
   const ViIndex i = vis_.index(vi);
-  std::uint64_t budget = kMostHandedOver;
   std::uint32_t position = view(vi).vi(i).receive.dequeued.load(std::memory_order_acquire);
-  if (vi.rx.receive.completed - position > layout::kRingEntries) return false;
+  if (vi.rx.receive.completed - position > layout::kRingEntries) return vip::kErrorResource;
   for (; position != vi.rx.receive.completed; ++position) {
     const std::uint64_t word =
         view(vi).receive_ring(i)[position % layout::kRingEntries].word.load();
     const std::uint32_t slot = layout::ring_word_slot(word);
-    if (!layout::ring_word_is(word, position, vi.generation) || slot >= limits_.slots) return false;
+    if (!layout::ring_word_is(word, position, vi.generation) || slot >= limits_.slots) return vip::kErrorResource;
     const layout::SlotCompletion& completion = view(vi).slot(slot).completion;
     const std::uint32_t status = completion.status.load(std::memory_order_acquire);
     const std::uint32_t length = completion.length;
     const bool here = (status & (vip::kErrorMask | vip::kOpMask)) == vip::kOpReceive &&
                       completion.inline_length == 0 && length != 0;
-    if (here && !copy_received(vi, heir, slot, length, budget)) return false;
+    const vip::Return copied = here ? copy_received(all, slot, length) : vip::kSuccess;
+    if (copied != vip::kSuccess) return copied;
   }
-  return !receiver_.receives_in_part(vi) ||
-         copy_received(vi, heir, vi.rx.receive_slot, vi.rx.message_received, budget);
+  return receiver_.receives_in_part(vi) ? copy_received(all, vi.rx.receive_slot, vi.rx.message_received)
+                                        : vip::kSuccess;
 }
 
-// The taker holds the locks of the VI's queues, so that they do not change.
+// Copies data that a VI has received since the fork from the old owner's memory to the heir's. kNotDone: the memory of
+// one of them can't be reached now.
+template <class Platform>
+vip::Return Processes<Platform>::hand_over_received(const Vi& vi, const Vi& heir) {
+  state::Program& taker = programs_[heir.program];
+  if (environment_.is_late(vi.program)) return vip::kNotDone;
+  const bool goes_on = taker.taken_vi == vis_.index(vi) && taker.taken_generation == vi.generation;
+  HandOver all{vi, heir, goes_on ? taker.handed_over : 0, 0};
+  const vip::Return copied = copy_all_received(all);
+  taker.taken_vi = copied == vip::kErrorResource ? kNone : vis_.index(vi);
+  taker.taken_generation = vi.generation;
+  taker.handed_over = all.done;
+  // The heir looks at its memory as soon as the VI is its own.
+  return copied == vip::kSuccess && environment_.is_late(heir.program) ? vip::kNotDone : copied;
+}
+
+// The taker holds the locks of the VI's queues, so that they do not change. kNotDone: the command is to be repeated.
 template <class Platform>
 vip::Return Processes<Platform>::take_vi(std::uint32_t program, const layout::CommandBody& body) {
   const vip::Return judged = may_take(program, body);
@@ -148,7 +163,8 @@ vip::Return Processes<Platform>::take_vi(std::uint32_t program, const layout::Co
   budget_.charge(Budget::kSystemCall);
   Vi heir = vi;
   heir.program = program;
-  if (!hand_over_received(vi, heir)) return vip::kErrorResource;
+  const vip::Return handed = hand_over_received(vi, heir);
+  if (handed != vip::kSuccess) return handed;
   const std::uint32_t member = programs_[program].member;
   layout::Vi& shared = view(vi).vi(body.vi);
   shared.send.owner.store(member);
@@ -164,6 +180,8 @@ vip::Return Processes<Platform>::take_vi(std::uint32_t program, const layout::Co
   wakeups_.wake_later(vi.program, shared.receive.sleepers);
   wakeups_.flush_wakes();
   vi.program = program;
+  programs_[program].handed_over = 0;
+  programs_[program].taken_vi = kNone;
   return vip::kSuccess;
 }
 

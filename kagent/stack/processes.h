@@ -52,9 +52,16 @@ class Processes : private ViTable {
 
  private:
   vip::Return may_take(std::uint32_t program, const layout::CommandBody& body) const;
-  bool copy_received(const state::Vi& vi, const state::Vi& heir, std::uint32_t slot,
-                     std::uint32_t length, std::uint64_t& budget);
-  bool hand_over_received(const state::Vi& vi, const state::Vi& heir);
+  // Copies received data, and goes on where an earlier try has stopped.
+  struct HandOver {
+    const state::Vi& vi;
+    const state::Vi& heir;
+    std::uint32_t done;    // bytes that earlier tries have copied
+    std::uint32_t passed;  // bytes in front of what is looked at
+  };
+  vip::Return copy_received(HandOver& all, std::uint32_t slot, std::uint32_t length);
+  vip::Return copy_all_received(HandOver& all);
+  vip::Return hand_over_received(const state::Vi& vi, const state::Vi& heir);
   void free_lock(std::atomic<std::uint32_t>& lock, std::uint32_t member);
 
   state::Session* sessions_;

@@ -411,8 +411,8 @@ void Transmitter<Platform>::note_sent(ViIndex i) {
 
 // Copies the data of frames from number `first` on out of the program. False: it can't be read, or not now.
 template <class Platform>
-bool Transmitter<Platform>::read_data(const Vi& vi, const Message& message, std::uint32_t first,
-                                      std::span<const Frame> frames) {
+bool Transmitter<Platform>::read_data(ViIndex i, const Message& message, std::uint32_t first,
+                                      std::uint32_t first_psn, std::span<const Frame> frames) {
   const auto n = static_cast<unsigned>(frames.size());
   const std::uint32_t begin = message.data_begin(first), end = message.data_end(first + n - 1);
   if (message.inline_data != nullptr) {
@@ -441,7 +441,10 @@ bool Transmitter<Platform>::read_data(const Vi& vi, const Message& message, std:
     }
     offset += segment.length;
   }
-  return environment_.read_program(vi.program, {remote, remotes}, {local, locals});
+  using Reader = typename Platform::Environment::Reader;
+  const Vi& vi = vis_[i];
+  return environment_.read_program(vi.program, Reader{Reader::What::kFrames, i, vi.generation, first_psn},
+                                   {remote, remotes}, {local, locals});
 }
 
 // Writes the headers of frames from number `first` on, whose data is there.
@@ -496,7 +499,7 @@ Sent Transmitter<Platform>::send_frames(ViIndex i, const Message& message, std::
   }
   sent = n;
   if (n == 0) return Sent::kSome;
-  if (!read_data(vi, message, first_frame, {frames, n})) {
+  if (!read_data(i, message, first_frame, first_psn, {frames, n})) {
     port_.cancel({frames, n});
     sent = 0;
     return environment_.postponed ? Sent::kSome : Sent::kUnreadable;

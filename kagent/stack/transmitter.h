@@ -72,8 +72,8 @@ class Transmitter : private ViTable, private Timers {
   [[gnu::always_inline]] inline bool asks(state::Vi& vi, const Message& message, std::uint32_t room,
                                           unsigned wanted, bool ends, bool more);
   [[gnu::always_inline]] inline void advance(ViIndex vi, const Message& message, unsigned n, Sent result);
-  [[gnu::always_inline]] inline bool read_data(const state::Vi& vi, const Message& message, std::uint32_t first,
-                                               std::span<const Frame> frames);
+  [[gnu::always_inline]] inline bool read_data(ViIndex vi, const Message& message, std::uint32_t first,
+                                               std::uint32_t first_psn, std::span<const Frame> frames);
   [[gnu::always_inline]] inline void write_headers(state::Vi& vi, const Message& message, std::uint32_t first,
                                                    std::uint32_t first_psn, bool ask, std::span<Frame> frames);
   Sent send_frames(ViIndex vi, const Message& message, std::uint32_t first_frame,

@@ -48,9 +48,9 @@ bool ArenaHost::inside(std::uint32_t session, std::span<const iovec> pieces) con
   return session < limits.sessions;
 }
 
-bool ArenaHost::read_program(std::uint32_t session, std::span<const iovec> remote,
+bool ArenaHost::read_program(std::uint32_t session, const Reader& reader, std::span<const iovec> remote,
                              std::span<const iovec> local) {
-  return inside(session, remote) && Host::read_program(session, remote, local);
+  return inside(session, remote) && Host::read_program(session, reader, remote, local);
 }
 
 bool ArenaHost::write_program(std::uint32_t session, std::span<const iovec> remote,

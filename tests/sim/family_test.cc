@@ -183,6 +183,35 @@ TEST(Families, DoNotTakeWhatCannotBeBroughtOver) {
   EXPECT_EQ(family.take_as(child, family.server_vi), vip::kErrorResource);
 }
 
+TEST(Families, TakeOnceBothMemoriesCanBeReached) {
+  Family family;
+  family.receive();
+  const std::uint32_t child = family.fork_of(family.first());
+  EXPECT_EQ(family.exchange(), 0u);
+  // Neither while completions of the first process wait for their data, ...
+  family.b.late_programs = {family.first()};
+  EXPECT_EQ(family.take_as(child, family.server_vi), vip::kNotDone);
+  EXPECT_TRUE(family.memories.read_by.empty());
+  // ... nor while its memory can't be read, ...
+  family.b.late_programs.clear();
+  family.b.postponed = true;
+  family.memories.gone = {family.first()};
+  EXPECT_EQ(family.take_as(child, family.server_vi), vip::kNotDone);
+  EXPECT_NE(family.memories.written_by.back(), child);
+  // ... nor while the child's has not been written.
+  family.b.postponed = false;
+  family.memories.gone.clear();
+  family.b.late_programs = {child};
+  EXPECT_EQ(family.take_as(child, family.server_vi), vip::kNotDone);
+  EXPECT_EQ(family.memories.written_by.back(), child);
+  EXPECT_EQ(family.owner(family.server_vi), 0u);
+  family.memories.written_by.clear();
+  family.b.late_programs.clear();
+  EXPECT_EQ(family.take_as(child, family.server_vi), vip::kSuccess);
+  EXPECT_EQ(family.owner(family.server_vi), family.b.stack->member_of(child));
+  EXPECT_TRUE(family.memories.written_by.empty()) << "data was brought over twice";
+}
+
 TEST(Families, WakeTheOneWhoHadTheVi) {
   Family family;
   const std::uint32_t child = family.fork_of(family.first());

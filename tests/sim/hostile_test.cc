@@ -10,9 +10,9 @@ class CheckedHost : public Host {
  public:
   using Host::Host;
 
-  bool read_program(std::uint32_t session, std::span<const iovec> remote,
+  bool read_program(std::uint32_t session, const Reader& reader, std::span<const iovec> remote,
                     std::span<const iovec> local) override {
-    return inside(remote) && Host::read_program(session, remote, local);
+    return inside(remote) && Host::read_program(session, reader, remote, local);
   }
   bool write_program(std::uint32_t session, std::span<const iovec> remote,
                      std::span<const iovec> local) override {

@@ -304,7 +304,7 @@ bool Host::step() {
   return worked;
 }
 
-bool Host::read_program(std::uint32_t session, std::span<const iovec> remote,
+bool Host::read_program(std::uint32_t session, const Reader&, std::span<const iovec> remote,
                         std::span<const iovec> local) {
   if (watch != nullptr && !watch->reads(*this, session, remote)) return false;
   copy(local, remote);

@@ -137,7 +137,7 @@ class Host : public Environment {
   bool step();
   std::uint64_t next_deadline() const { return stack->next_deadline(); }
 
-  bool read_program(std::uint32_t, std::span<const iovec> remote,
+  bool read_program(std::uint32_t, const Reader& reader, std::span<const iovec> remote,
                     std::span<const iovec> local) override;
   bool write_program(std::uint32_t, std::span<const iovec> remote,
                      std::span<const iovec> local) override;
@@ -159,7 +159,7 @@ class Host : public Environment {
   }
 
   // The memory of programs is always at hand.
-  bool is_late(std::uint32_t) override { return false; }
+  bool is_late(std::uint32_t program) override { return late_programs.contains(program); }
   bool is_full(std::uint32_t) override { return false; }
   void defer(const Late&) override { std::abort(); }
   bool await_read(const Late&) override { return false; }
@@ -190,6 +190,7 @@ class Host : public Environment {
   unsigned poll_wakes = 0;
   bool memory_gone = false;  // programs have unmapped what they had registered
   Watch* watch = nullptr;
+  std::set<std::uint32_t> late_programs;  // whose memory is said to be slow to reach
 
  private:
   StackAddresses addresses_;

@@ -16,10 +16,10 @@ constexpr std::uint32_t kLongBytes = 3000;  // too much to travel in a slot
 struct SlowHost : Host {
   using Host::Host;
 
-  bool read_program(std::uint32_t program, std::span<const iovec> remote,
+  bool read_program(std::uint32_t program, const Reader& reader, std::span<const iovec> remote,
                     std::span<const iovec> local) override {
     postponed = held && program == 0;
-    return !postponed && Host::read_program(program, remote, local);
+    return !postponed && Host::read_program(program, reader, remote, local);
   }
   bool write_program(std::uint32_t program, std::span<const iovec> remote,
                      std::span<const iovec> local) override {

@@ -36,7 +36,7 @@ bool copy(std::span<const iovec> to, std::span<const iovec> from) {
 
 }  // namespace
 
-bool GrantedEnvironment::read_program(std::uint32_t program, std::span<const iovec> remote,
+bool GrantedEnvironment::read_program(std::uint32_t program, const Reader&, std::span<const iovec> remote,
                                       std::span<const iovec> local) {
   if (program != 0) [[unlikely]] return attached_->read(program, remote, local);
   return copy<false>(local, remote);

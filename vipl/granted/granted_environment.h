@@ -41,7 +41,11 @@ class GrantedEnvironment {
   }
 
   // Program 0 is this process.
-  bool read_program(std::uint32_t program, std::span<const iovec> remote,
+  struct Reader {
+    enum class What : std::uint8_t { kFrames, kTakenVi } what;
+    std::uint32_t vi, generation, psn;
+  };
+  bool read_program(std::uint32_t program, const Reader&, std::span<const iovec> remote,
                     std::span<const iovec> local);
   bool write_program(std::uint32_t program, std::span<const iovec> remote,
                      std::span<const iovec> local);

@@ -158,10 +158,15 @@ VIP_RETURN VipxTakeVi(VIP_VI_HANDLE vi) {
   }
   if (shared.send.owner.load() == session.member) return VIP_SUCCESS;
   if (!is_as_it_was(session, shared, index)) return VIP_INVALID_STATE;
-  Command command(session, viaduct::layout::Op::kTakeVi);
-  command->vi = index;
-  command->generation = generation;
-  const VIP_RETURN taken = command.run();
+  const auto take = [&] {
+    Command command(session, viaduct::layout::Op::kTakeVi);
+    command->vi = index;
+    command->generation = generation;
+    return command.run();
+  };
+  VIP_RETURN taken;
+  // The agent may not reach one of the processes' memory now, as when it is short of processors.
+  while ((taken = take()) == VIP_NOT_DONE) nap();
   if (taken == VIP_SUCCESS) session.own(index);
   return taken;
 }

@@ -50,9 +50,9 @@ class ProgramEnvironment final : public Environment {
   bool has_introductions() const { return !introductions_.empty(); }
   std::vector<Introduction> take_introductions() { return std::exchange(introductions_, {}); }
 
-  bool read_program(std::uint32_t program, std::span<const iovec> remote,
+  bool read_program(std::uint32_t program, const Reader& reader, std::span<const iovec> remote,
                     std::span<const iovec> local) override {
-    return memories_.read(program, remote, local);
+    return memories_.read(program, reader, remote, local);
   }
   bool write_program(std::uint32_t program, std::span<const iovec> remote,
                      std::span<const iovec> local) override {

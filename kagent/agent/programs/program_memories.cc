@@ -26,11 +26,11 @@ ProgramMemories::ProgramMemories(std::uint32_t programs, Environment& environmen
       copy_(std::make_shared<ProgramCopy>(kBufferBytes)),
       slow_(programs) {}
 
-bool ProgramMemories::read(std::uint32_t program, std::span<const iovec> remote,
-                                      std::span<const iovec> local) {
+bool ProgramMemories::read(std::uint32_t program, const Environment::Reader& reader,
+                           std::span<const iovec> remote, std::span<const iovec> local) {
   postponed_ = false;
   if (slow_count_ != 0 && slow_[program] != nullptr) [[unlikely]] {
-    return slow_[program]->read(remote, local, postponed_, monotonic_ns());
+    return slow_[program]->read(reader, remote, local, postponed_, monotonic_ns());
   }
   switch (memories_[program].read(remote, local, *copy_, hang_guard_)) {
     case ProgramMemory::Copied::kDone: return true;
@@ -38,6 +38,7 @@ bool ProgramMemories::read(std::uint32_t program, std::span<const iovec> remote,
     case ProgramMemory::Copied::kLate: break;
   }
   note_hang(program);
+  slow_[program]->set_reader(reader);
   postponed_ = true;
   return false;
 }

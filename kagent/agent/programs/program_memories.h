@@ -42,7 +42,8 @@ class ProgramMemories {
   std::uint64_t next_look() const;  // ~0: never
 
   // As Environment::read_program() and Environment::write_program().
-  bool read(std::uint32_t program, std::span<const iovec> remote, std::span<const iovec> local);
+  bool read(std::uint32_t program, const Environment::Reader& reader, std::span<const iovec> remote,
+            std::span<const iovec> local);
   bool write(std::uint32_t program, std::span<const iovec> remote, std::span<const iovec> local);
   bool is_late(std::uint32_t program);
   bool is_full(std::uint32_t program);

@@ -62,10 +62,11 @@ bool SlowMemory::write(std::span<const iovec> remote, std::span<const iovec> loc
   return true;
 }
 
-// Fulfils a read from the data that has been read already. False: that is data of other places.
-bool SlowMemory::answer(std::span<const iovec> remote, std::span<const iovec> local, bool& good) {
+// Fulfils a read from the data that has been read already. False: that is data of other places, or another message's.
+bool SlowMemory::answer(const Environment::Reader& reader, std::span<const iovec> remote,
+                        std::span<const iovec> local, bool& good) {
   const std::span<const iovec> have = read_->pieces();
-  if (remote.size() > have.size()) return false;
+  if (reader != reader_ || remote.size() > have.size()) return false;
   for (std::size_t i = 0; i < remote.size(); ++i) {
     const bool same = remote[i].iov_base == have[i].iov_base &&
                       (remote[i].iov_len == have[i].iov_len ||
@@ -76,12 +77,12 @@ bool SlowMemory::answer(std::span<const iovec> remote, std::span<const iovec> lo
   return true;
 }
 
-bool SlowMemory::read(std::span<const iovec> remote, std::span<const iovec> local,
-                      bool& postponed, std::uint64_t now) {
+bool SlowMemory::read(const Environment::Reader& reader, std::span<const iovec> remote,
+                      std::span<const iovec> local, bool& postponed, std::uint64_t now) {
   if (!memory_.is_open()) return false;
   if (read_ != nullptr) {
     bool good = false;
-    if (answer(remote, local, good)) {
+    if (answer(reader, remote, local, good)) {
       read_.reset();
       next_send_ = true;
       return good;
@@ -92,6 +93,7 @@ bool SlowMemory::read(std::span<const iovec> remote, std::span<const iovec> loca
   postponed = true;
   if (read_wanted_) return false;
   read_wanted_ = true;
+  reader_ = reader;
   auto copy = std::make_shared<ProgramCopy>(bytes_of(remote));
   copy->begin(memory_.file()->get(), true);
   for (const iovec& piece : remote) copy->add(piece);

@@ -35,8 +35,10 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
 
   bool write(std::span<const iovec> remote, std::span<const iovec> local, std::size_t skip);
   // As Environment::read_program.
-  bool read(std::span<const iovec> remote, std::span<const iovec> local, bool& postponed,
-            std::uint64_t now);
+  bool read(const Environment::Reader& reader, std::span<const iovec> remote, std::span<const iovec> local,
+            bool& postponed, std::uint64_t now);
+  // For whom the copy reads that was taken over last.
+  void set_reader(const Environment::Reader& reader) { reader_ = reader; }
 
   bool is_late() const { return written_ != writes_ || !late_.empty(); }
   bool is_full() const { return waiting_bytes_ >= kMostBytes; }
@@ -61,7 +63,8 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
 
   void start();
   void over(const std::vector<std::shared_ptr<ProgramCopy>>& copies);
-  bool answer(std::span<const iovec> remote, std::span<const iovec> local, bool& good);
+  bool answer(const Environment::Reader& reader, std::span<const iovec> remote, std::span<const iovec> local,
+              bool& good);
 
   ProgramMemory memory_;  // open as long as this is
   UserThreads& threads_;
@@ -74,6 +77,7 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
   std::deque<Due> late_;
   bool read_wanted_ = false;             // a read waits or is under way
   std::shared_ptr<ProgramCopy> read_;    // the data that was read last; null: none
+  Environment::Reader reader_{};         // for whom
   std::uint64_t read_at_ = 0;
   std::deque<Environment::Late> sends_;  // sends that wait for a read
   bool next_send_ = false;               // the next of sends_ may try again

@@ -68,7 +68,7 @@ class AttachTest : public testing::Test {
   bool reaches(std::uint32_t program) const {
     char there[] = "there", here[sizeof there] = {};
     const iovec remote{there, sizeof there}, local{here, sizeof here};
-    return agent->nics[0]->environment().read_program(program, {&remote, 1}, {&local, 1}) &&
+    return agent->nics[0]->environment().read_program(program, {}, {&remote, 1}, {&local, 1}) &&
            std::strcmp(here, "there") == 0;
   }
   std::uint32_t attached_program() const { return agent->nics[0]->limits().sessions; }

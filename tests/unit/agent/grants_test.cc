@@ -200,7 +200,7 @@ TEST_F(GrantsTest, HostsNobodyWhereTheConfigurationSaysGranted) {
   // The control session is a session too, but does not reach the program's memory.
   char there[] = "there", here[sizeof there] = {};
   const iovec remote{there, sizeof there}, local{here, sizeof here};
-  EXPECT_FALSE(agent->nics[0]->environment().read_program(0, {&remote, 1}, {&local, 1}));
+  EXPECT_FALSE(agent->nics[0]->environment().read_program(0, {}, {&remote, 1}, {&local, 1}));
 }
 
 TEST_F(GrantsTest, SaysWhyAnInterfaceHasNoPorts) {

@@ -149,11 +149,11 @@ TEST_F(SessionServerTest, ReachesTheMemoryOfTheProgramThatAsked) {
   ASSERT_TRUE(ask(program, TestProgram::hello()));
   char there[] = "there", here[sizeof there] = {};
   const iovec remote{there, sizeof there}, local{here, sizeof here};
-  EXPECT_TRUE(agent->nics[0]->environment().read_program(0, {&remote, 1}, {&local, 1}));
+  EXPECT_TRUE(agent->nics[0]->environment().read_program(0, {}, {&remote, 1}, {&local, 1}));
   EXPECT_STREQ(here, "there");
   program.close();
   agent->run();
-  EXPECT_FALSE(agent->nics[0]->environment().read_program(0, {&remote, 1}, {&local, 1}));
+  EXPECT_FALSE(agent->nics[0]->environment().read_program(0, {}, {&remote, 1}, {&local, 1}));
 }
 
 TEST_F(SessionServerTest, EndsASessionThatSpeaksAgain) {
