@@ -44,7 +44,13 @@ RouteChoice::Answer RouteChoice::asked(const Ask& ask, std::uint64_t now) {
         notices_left_ = kNotices;
         return refuse(ask);
       }
-      if (!ask.doubtful) return Answer::kOpen;
+      if (!ask.doubtful) {
+        if (due_ == kNever) {
+          measures_ = false;
+          due_ = now + kSettleNs;
+        }
+        return Answer::kOpen;
+      }
       begin_kernel_window(now);
       return Answer::kLater;
     case Stage::kKernelWindow:
@@ -77,7 +83,7 @@ void RouteChoice::peer_left(std::uint64_t ns, std::uint64_t now) {
 RouteChoice::Step RouteChoice::look(const View& view, std::uint64_t now) {
   switch (stage_) {
     case Stage::kUnknown:
-      return Step::kNone;
+      return look_at_lone_lane(view, now);
     case Stage::kKernelWindow:
       return end_kernel_window(view, now);
     case Stage::kOpening:
@@ -173,7 +179,8 @@ RouteChoice::Step RouteChoice::end_lane_window(const View& view, std::uint64_t n
     watch_lanes(view, now);
     return Step::kNone;
   }
-  if (++windows_ < kLaneWindows) {
+  const bool far_behind = lane_rate * 2 < kernel_rate_;
+  if (++windows_ < (far_behind ? kFarBehindWindows : kLaneWindows)) {
     begin_window(view, now);
     return Step::kNone;
   }
@@ -200,6 +207,25 @@ RouteChoice::Step RouteChoice::compare_again(const View& view, std::uint64_t now
     }
     watch_ns_ = std::min(2 * watch_ns_, kMostDoubtNs);
   }
+  return leave_to_compare(now);
+}
+
+RouteChoice::Step RouteChoice::look_at_lone_lane(const View& view, std::uint64_t now) {
+  if (now < due_) return Step::kNone;
+  if (view.open == 0 || !view.by_agent) {
+    due_ = view.open == 0 && view.opening != 0 ? now + kSettleNs : kNever;
+    return Step::kNone;
+  }
+  const std::uint64_t window = now - since_;
+  if (measures_ && rate(view, now) * kLoneNs >= kBusyBytes) return leave_to_compare(now);
+  due_ = now + (measures_ ? std::min(2 * window, kDoubtNs) : kLoneNs);
+  measures_ = true;
+  bytes_ = view.bytes;
+  since_ = now;
+  return Step::kNone;
+}
+
+RouteChoice::Step RouteChoice::leave_to_compare(std::uint64_t now) {
   stage_ = Stage::kKernel;
   kernel_until_ = due_ = now + kLeavingNs;
   return Step::kLeave;

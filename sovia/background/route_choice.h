@@ -1,12 +1,15 @@
 // Whether the connections of one service are better off with lanes or with the kernel: both are tried, and measured.
 //
 // A service is what a process listens for at a port, or calls at a peer's. One connection with small messages waits for
-// its peer most of the time, and a lane makes that shorter: no trial is made. Where several connections share the
+// its peer most of the time, and a lane makes that shorter: it gets one at once. Where several connections share the
 // processor, or data comes in large pieces, it depends on the link and the programs. The process then moves bytes
-// through the kernel for a window of time, with lanes for another, and keeps to what has moved more.
+// through the kernel for a window of time, with lanes for another, and keeps to what has moved more. So it does a while
+// later for one connection whose packets pass through the agent: where other work wants the processors, the agents'
+// waiting for them can take longer than the kernel's way.
 //
 //     unknown --a second connection, large pieces--> kernel window --> opening --> lane window --> lanes
-//        ^------------- little to do ----------------------'   ^--twice as many---'   '--> kernel
+//        ^  '---- by the agent, a while later ---------^    |   ^------ twice as many ----'   '--> kernel
+//        '------------- little to do -----------------------'
 //     kernel --when the time is over--> kernel window        lanes --twice as many connections--> kernel window
 //
 // Of many connections some get lanes first, as opening all takes time: those whose mark ends in zeros. Both ends make the
@@ -47,6 +50,7 @@ class RouteChoice {
     std::uint64_t bytes = 0;   // that the process has moved since its begin, both ways, by kernel and lanes
     std::size_t opening = 0;   // lanes that are not open yet
     std::size_t open = 0;
+    bool by_agent = false;     // which passes packets on between the program and the network
   };
 
   static constexpr std::uint64_t kWindowNs = 20'000'000;
@@ -54,8 +58,10 @@ class RouteChoice {
   static constexpr unsigned kNotices = 4;        // lanes that are opened only to tell the peer of the kernel's lead
   static constexpr unsigned kKernelWindows = 3;  // of which the best one counts
   static constexpr unsigned kLaneWindows = 5;    // likewise; more, as the memory of lanes is new at first
+  static constexpr unsigned kFarBehindWindows = 2;  // of lanes that move less than half as much
   static constexpr std::uint64_t kIdleNs = 100'000'000;      // a service that does little in that time needs no trial
   static constexpr std::uint64_t kBusyBytes = 4'096;         // in a window
+  static constexpr std::uint64_t kLoneNs = 100'000'000;      // in which a lone lane must be busy to be compared
   static constexpr std::uint64_t kSettleNs = 10'000'000;     // without another lane, before the window
   static constexpr std::uint64_t kOpeningNs = 1'000'000'000; // for lanes to open
   static constexpr std::uint64_t kWatchNs = 500'000'000;     // for which lanes are watched before they are judged again
@@ -89,7 +95,9 @@ class RouteChoice {
   Step wait_for_lanes(const View& view, std::uint64_t now);
   Step end_lane_window(const View& view, std::uint64_t now);
   void watch_lanes(const View& view, std::uint64_t now);
+  Step look_at_lone_lane(const View& view, std::uint64_t now);
   Step compare_again(const View& view, std::uint64_t now);
+  Step leave_to_compare(std::uint64_t now);
 
   Stage stage_ = Stage::kUnknown;
   bool measures_ = false;          // the window has begun

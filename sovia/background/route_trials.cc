@@ -8,6 +8,7 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/route_choice.h"
+#include "sovia/lane/engine.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/options.h"
@@ -89,6 +90,7 @@ RouteChoice::View view_of(const Service& service) {
   for_each_end(service, [&](const LaneEndpoint& end) {
     ++(end.stage == LaneEndpoint::Stage::kOpen ? view.open : view.opening);
   });
+  view.by_agent = engine::nic() != nullptr && !engine::nic()->has_own_stack();
   const std::scoped_lock guard(requests().lock);
   for (const Task& task : requests().tasks) view.opening += task.socket && service_of(task) == service;
   for (const Task& task : requests().awaiting) view.opening += service_of(task) == service;

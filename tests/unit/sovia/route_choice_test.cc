@@ -27,7 +27,7 @@ class Service {
       const auto mark = static_cast<std::uint32_t>(n);
       if (n < laned_.size() && laned_[n]) continue;
       laned_.resize(connections_);
-      const Answer answer = choice.asked({.doubtful = n != 0 || connections_ == 1, .better_in_kernel = files, .mark = mark}, now);
+      const Answer answer = choice.asked({.doubtful = n != 0 || (connections_ == 1 && !lone_by_agent), .better_in_kernel = files, .mark = mark}, now);
       laned_[n] = answer == Answer::kOpen;
       most_ = std::max(most_, lanes());
     }
@@ -41,7 +41,8 @@ class Service {
       bytes_ += (kernel_rate_ * (1 - share) + lane_rate_ * share) * kMs;
       if (now < choice.due()) continue;
       const Step step =
-          choice.look({.bytes = static_cast<std::uint64_t>(bytes_), .opening = 0, .open = lanes()}, now);
+          choice.look({.bytes = static_cast<std::uint64_t>(bytes_), .opening = 0, .open = lanes(), .by_agent = lone_by_agent}, now);
+      ++looks;
       if (step == Step::kLeave) laned_.assign(connections_, false);
       if (step == Step::kLeave) left_at = now;
       if (step == Step::kAskAgain) ask();
@@ -58,6 +59,8 @@ class Service {
   RouteChoice choice;
   std::uint64_t now = 1'000 * kMs;
   std::uint64_t left_at = 0;
+  bool lone_by_agent = false;
+  unsigned looks = 0;
 
  private:
   std::size_t connections_;
@@ -71,7 +74,39 @@ TEST(RouteChoice, OneConnectionWithSmallMessagesGetsItsLaneAtOnce) {
   RouteChoice choice;
   EXPECT_EQ(choice.asked({}, 1), Answer::kOpen);
   EXPECT_EQ(choice.stage(), Stage::kUnknown);
-  EXPECT_EQ(choice.due(), kNever);
+  EXPECT_EQ(choice.look({.bytes = 100'000, .open = 1}, choice.due()), Step::kNone);
+  EXPECT_EQ(choice.due(), kNever) << "a lone lane is doubted that needs no agent";
+}
+
+// A connection that gets its lane at once, and whose packets pass through the agent.
+Service lone_by_agent(double kernel, double lane) {
+  Service service(1, kernel, lane);
+  service.lone_by_agent = true;
+  service.ask();
+  EXPECT_EQ(service.lanes(), 1u);
+  return service;
+}
+
+TEST(RouteChoice, ALoneLaneByTheAgentIsComparedWhenItIsBusy) {
+  Service slower = lone_by_agent(0.003, 0.0005);
+  slower.run(500 * kMs);
+  EXPECT_EQ(slower.choice.stage(), Stage::kKernel);
+  EXPECT_EQ(slower.lanes(), 0u);
+  Service faster = lone_by_agent(0.0015, 0.003);
+  faster.run(500 * kMs);
+  EXPECT_EQ(faster.choice.stage(), Stage::kLanes);
+  EXPECT_EQ(faster.lanes(), 1u);
+  const std::uint64_t left_at = faster.left_at;
+  faster.run(20'000 * kMs);
+  EXPECT_EQ(faster.left_at, left_at) << "a faster lane was left again";
+}
+
+TEST(RouteChoice, ALoneLaneByTheAgentThatDoesLittleIsLookedAtSeldom) {
+  Service service = lone_by_agent(0.00001, 0.00001);
+  service.run(60'000 * kMs);
+  EXPECT_EQ(service.lanes(), 1u);
+  EXPECT_EQ(service.left_at, 0u);
+  EXPECT_LT(service.looks, 20u);
 }
 
 TEST(RouteChoice, FasterLanesStay) {
