@@ -188,7 +188,9 @@ void after_fork_in_child(Socket& socket) {
   socket.sending_changed(RouteEvent::kLaneChanged);
   socket.link.on(LaneEvent::kForked);
   socket.link.shown.set(ShownSocket::Way::kKernel, Reason::kFork);
+  // A lane needs a NIC of the child's own, whose opening takes as long as some thousand calls by the kernel.
   socket.demand.forget_all();
+  socket.demand.need(LaneDemand::kCallsOfChild);
   if (MessageLayer* const layer = socket.modes.message_layer(); layer != nullptr) layer->after_fork_in_child();
 }
 

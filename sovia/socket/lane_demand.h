@@ -14,6 +14,8 @@ namespace viaduct::sovia {
 
 class LaneDemand {
  public:
+  static constexpr std::uint32_t kCallsOfChild = 1024;  // before a connection that was inherited by fork is worth a lane
+
   // A call has moved `bytes` by the kernel. True: the connection is worth a lane now.
   bool count(std::uint64_t bytes);
   // A try for a lane has failed, or its lane has ended: the next comes after twice as many calls.
