@@ -31,6 +31,7 @@ EXTRA_DIST += tests/bench/programs.test tests/bench/tables doc/results \
 	tests/bench/programs/idle.py \
 	tests/bench/programs/lab.py \
 	tests/bench/programs/loads.py \
+	tests/bench/programs/servers.py \
 	tests/bench/programs/outputs.py \
 	tests/bench/programs/own/exchanges.py \
 	tests/bench/programs/own/stream_end.py \

@@ -26,10 +26,10 @@ readonly packages=(
 )
 # Only `make bench-programs` runs these.
 # shellcheck disable=SC2034  # for that script
-readonly bench_packages=(libmemcached-tools memcached sockperf)
+readonly bench_packages=(haproxy libmemcached-tools memcached openssh-client openssh-server postgresql sockperf)
 # Units of services that come with these packages. None of them is wanted: programs run in labs.
-readonly -A services=([memcached]=memcached [nginx-light]=nginx [openbsd-inetd]=inetd [redis-server]=redis-server
-  [rsync]=rsync)
+readonly -A services=([haproxy]=haproxy [memcached]=memcached [nginx-light]=nginx [openbsd-inetd]=inetd
+  [openssh-server]=ssh [postgresql]=postgresql [redis-server]=redis-server [rsync]=rsync)
 
 export LC_ALL=C
 build=$root/build

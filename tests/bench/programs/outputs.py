@@ -55,6 +55,14 @@ def netpipe(text):
     return {'value': _number(r'--> +[0-9.]+ Mbps in +([0-9.]+) usec', text, 'NPtcp')}
 
 
+def pgbench(text):
+    """Thousands of transactions a second."""
+    failed = re.search(r'number of failed transactions: (\d+)', text)
+    if failed and int(failed.group(1)) != 0:
+        raise ValueError(f'pgbench counts {failed.group(1)} failed transactions')
+    return {'value': _number(r'^tps = ([0-9.]+)', text, 'pgbench') / 1e3}
+
+
 def memaslap(text):
     """Thousands of operations a second."""
     return {'value': _number(r'TPS: (\d+)', text, 'memaslap') / 1e3}

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from loads import (Beside, Crowded, Curl, Exchanges, Ftp, Iperf3, Load, Memcached, Netpipe, OnOneProcessor, Redis,
                    Sockperf, SockperfMany, StreamEnd, Vipl, Wrk)
+from servers import Pgbench, Proxied, Rsync, Scp
 
 WITHOUT_LOCAL = {'SOVIA_LOCAL': '0'}
 UDP = {'SOVIA_UDP': '1'}
@@ -43,12 +44,18 @@ ROWS = _rows(
     ('nginx-64k', 'nginx, 64 KB, 16 connections', 'k/s', Wrk(64 << 10, 16)),
     ('nginx-100k', 'nginx, 100 KB, 32 connections', 'k/s', Wrk(100 << 10, 32)),
     ('curl', 'curl, 100 MB from nginx', 's', Curl(100 << 20)),
+    ('curl-1g', 'curl, 1 GB from nginx', 's', Curl(1 << 30)),
     ('iperf3', 'iperf3', 'Gb/s', Iperf3(2)),
     ('netpipe', 'NPtcp, 64 KB, one way', 'us', Netpipe(64 << 10)),
     ('exchanges', '300 connections of 20 exchanges', 'ms', Exchanges(300, 20)),
     ('short-1', '1,000 connections of one request, 1 KB back', 'ms', Exchanges(1_000, 1, answer=1024)),
     ('short-8', '500 connections of 8 requests, 1 KB back', 'ms', Exchanges(500, 8, answer=1024)),
     ('forking', 'a server that forks, 100 connections of 20 exchanges', 'ms', Exchanges(100, 20, forks=True)),
+    ('pgbench-1', 'PostgreSQL, pgbench with 1 client, SELECT 1', 'k/s', Pgbench(1)),
+    ('pgbench-8', 'the same with 8 clients', 'k/s', Pgbench(8)),
+    ('haproxy', 'nginx, 1 KB, 16 connections, through haproxy on the other host', 'k/s', Proxied(1024, 16)),
+    ('rsync', 'rsync from its daemon, 65 MB', 's', Rsync(1_000 << 16)),
+    ('scp', 'scp from sshd, 65 MB', 's', Scp(1_000 << 16)),
     ('memcached', 'memcached, memaslap with 16 threads', 'k/s', Memcached(16)),
     ('ftp-put', 'ftp, put of 13.8 MB', 's', Ftp('put', 13_827_767)),
     ('ftp-get', 'ftp, get of 65 MB', 's', Ftp('get', 65_257_948)),

@@ -108,6 +108,7 @@ class Outputs(unittest.TestCase):
                                    (outputs.wrk, WRK, 18.0345), (outputs.netpipe, NETPIPE, 23.8),
                                    (outputs.iperf3, IPERF3, 11.8),
                                    (outputs.memaslap, 'Run time: 2.0s Ops: 40418 TPS: 20209 Net_rate: 22.1M/s', 20.209),
+                                   (outputs.pgbench, 'tps = 8912.3 (without initial connection time)', 8.9123),
                                    (outputs.milliseconds, 'ms 51.000\n', 51.0),
                                    (outputs.stream, '{"size":32768,"mbit_s":887.5}', 887.5)):
             with self.subTest(parse=parse.__name__):
@@ -115,7 +116,7 @@ class Outputs(unittest.TestCase):
 
     def test_a_text_without_a_figure_is_refused(self):
         for parse in (outputs.sockperf, outputs.redis, outputs.wrk, outputs.netpipe, outputs.iperf3, outputs.memaslap,
-                      outputs.milliseconds, outputs.stream):
+                      outputs.pgbench, outputs.milliseconds, outputs.stream):
             for text in ('', 'connection refused', '{"error": "unable to connect"}'):
                 with self.subTest(parse=parse.__name__, text=text), self.assertRaises(ValueError):
                     parse(text)
