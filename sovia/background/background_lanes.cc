@@ -238,12 +238,6 @@ Reason make_end(Task& task, const Way& way, std::uint32_t peer_ms, LaneEndpoint*
   engine::pause();
   ViTransport* const vi = ViTransport::make(*engine::nic(), places_for(lane), task.flow, way.peer,
                                     lane_number(socket), peer_ms);
-  // To a peer on this host, packets through the agent would take longer than through the kernel.
-  if (vi != nullptr && way.local && !engine::nic()->has_own_stack()) {
-    vi->destroy();
-    engine::go_on();
-    return Reason::kLocal;
-  }
   if (vi != nullptr) end = new (std::nothrow) LaneEndpoint(socket.reference(), socket, *vi, lane);
   if (vi != nullptr && end == nullptr) vi->destroy();
   engine::go_on();
