@@ -17,6 +17,7 @@ sovia_sources = \
 	sovia/background/background_lanes.cc \
 	sovia/background/background_state.h \
 	sovia/background/route_choice.cc sovia/background/route_choice.h \
+	sovia/background/rest.cc sovia/background/rest.h \
 	sovia/background/route_trials.cc sovia/background/route_trials.h \
 	sovia/background/vi_cache.cc sovia/background/vi_cache.h \
 	sovia/background/cached_lanes.cc sovia/background/cached_lanes.h \

@@ -13,6 +13,7 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/cached_lanes.h"
+#include "sovia/background/rest.h"
 #include "sovia/background/route_trials.h"
 #include "sovia/datagram/datagram_control.h"
 #include "sovia/datagram/datagram_table.h"
@@ -255,7 +256,7 @@ void flush_held() {
 // The time of the next step that no event brings about.
 std::uint64_t next_due(std::uint64_t vi_cache_due) {
   const std::uint64_t now = now_ns();
-  std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now), trials_due()});
+  std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now), trials_due(), rest_due()});
   {
     const std::scoped_lock guard(requests().lock);
     for (const Task& task : requests().awaiting) due = std::min(due, task.wait_until);
@@ -303,6 +304,7 @@ void run() {
     close_lost_nic();
     look_at_falling();
     flush_held();
+    if (may_rest(now_ns())) return;
     if (g_stops.load() && state().ends.empty() && state().falling.empty() && datagram::is_idle()) return;
     requests().idle.store(true);
     {
@@ -353,16 +355,21 @@ void run() {
 void* run_thread(void*) {
   prctl(PR_SET_NAME, "sovia");
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
-  run();
-  if (ProcessNic* const nic = engine::nic(); nic != nullptr) {
-    engine::pause();
-    engine::set_nic(nullptr);
-    engine::go_on();
-    VipCloseNic(nic->handle());  // the ProcessNic stays: another thread may be about to use it
+  for (;;) {
+    run();
+    prepare_rest();
+    if (ProcessNic* const nic = engine::nic(); nic != nullptr) {
+      engine::pause();
+      engine::set_nic(nullptr);
+      engine::go_on();
+      VipCloseNic(nic->handle());  // the ProcessNic stays: another thread may be about to use it
+    }
+    const std::scoped_lock guard(requests().lock);
+    // A connection may have asked for a lane meanwhile.
+    if (!g_stops.load() && (!requests().tasks.empty() || !requests().fallen.empty())) continue;
+    state().running = false;
+    return nullptr;
   }
-  const std::scoped_lock guard(requests().lock);
-  state().running = false;
-  return nullptr;
 }
 
 // Under the lock.
@@ -485,7 +492,7 @@ void stop() {
     ran = true;
     libc::ppoll(nullptr, 0, &kMoment, nullptr);
   }
-  // The pause lets VIPL's thread take its last look at the closed NIC, after which it sleeps for ever.
+  // The pause lets VIPL's thread end.
   if (ran) libc::ppoll(nullptr, 0, &kWatch, nullptr);
 }
 

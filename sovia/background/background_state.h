@@ -42,6 +42,7 @@ struct State {
   bool nic_failed = false;
   bool timer_expired = false;  // the timer began this turn of the thread, not an event
   std::uint64_t nic_failed_at = 0;
+  std::uint64_t useful_at = 0;  // when a lane ended that was worth its cost; 0: none has
 };
 
 State& state();

@@ -122,6 +122,12 @@ void stay_with_kernel(const Service& service, const RouteChoice& choice, std::ui
   });
 }
 
+// Whether the peer leaves the lane itself.
+bool hears_leave(LaneEndpoint& end) {
+  const std::scoped_lock guard(end.lane.lock());
+  return end.lane.control.peer_leaves();
+}
+
 void log(const Service& service, const char* what) {
   SOVIA_LOG("port %d: %s", service.at.port[0] << 8 | service.at.port[1], what);
 }
@@ -180,10 +186,26 @@ void peer_found_slower(const LaneEndpoint& end, std::uint32_t again_ms) {
   for_each_end(service, [&](LaneEndpoint& each) {
     const bool same = with_peer(each) == peer;
     others |= !same;
-    if (same) each.not_wanted = each.stage == LaneEndpoint::Stage::kAsking;
+    if (!same) return;
+    each.not_wanted = each.stage == LaneEndpoint::Stage::kAsking;
+    // Other processes of the peer's, which serve the same port, may have chosen lanes: they are told too, as they would
+    // open lanes in vain.
+    if (each.stage == LaneEndpoint::Stage::kOpen && !hears_leave(each)) leave_slower_lane(*each.socket, each, again_ms);
   });
   const auto found = services().find(service);
   if (!others && found != services().end()) found->second.peer_left(ns, now);
+}
+
+bool trials_go_on() {
+  return std::any_of(services().begin(), services().end(), [](const auto& each) {
+    const RouteChoice::Stage stage = each.second.stage();
+    return stage != RouteChoice::Stage::kUnknown && stage != RouteChoice::Stage::kKernel;
+  });
+}
+
+bool trials_chose_kernel() {
+  const auto kernel = [](const auto& each) { return each.second.stage() == RouteChoice::Stage::kKernel; };
+  return !trials().slower_peers.empty() || std::any_of(services().begin(), services().end(), kernel);
 }
 
 void look_at_trials() {

@@ -17,6 +17,10 @@ Reason admit(Task& task);
 void look_at_open_lane(LaneEndpoint& end, std::uint64_t now);
 // The peer has left the lane as the kernel is faster: no other lane with that peer is opened for so long.
 void peer_found_slower(const LaneEndpoint& end, std::uint32_t again_ms);
+// Whether a trial is under way, or has chosen lanes.
+bool trials_go_on();
+// Whether the kernel was found faster for some service.
+bool trials_chose_kernel();
 // Takes the next steps of all trials.
 void look_at_trials();
 // When to call look_at_trials() if nothing happens before.

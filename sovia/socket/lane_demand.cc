@@ -51,6 +51,11 @@ void LaneDemand::bypass_this_round() {
 
 void LaneDemand::limit_bypass() { bypass_until_.store(now_ns() + kShortNs); }
 
+void LaneDemand::shorten_bypass() {
+  constexpr std::int32_t kCallsAtRest = 1 << 16;  // some seconds of a busy connection
+  if (bypass_calls_.load() > kCallsAtRest) bypass_calls_.store(kCallsAtRest);
+}
+
 void LaneDemand::end_bypass_unlike_others(std::uint64_t bytes) {
   const std::uint64_t all = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   if (all < options().upgrade_bytes && now_ns() < bypass_until_.load()) return;

@@ -46,6 +46,8 @@ class LaneDemand {
     bypass_calls_.fetch_sub(1);
     if (bypass_until_.load(std::memory_order_relaxed) != 0) end_bypass_unlike_others(bytes);
   }
+  // The background thread ends, which would have ended the bypass in time: it ends after a number of calls.
+  void shorten_bypass();
   void stop_bypass() {
     bypass_round_.store(kAnyRound);
     bypass_calls_.store(0);

@@ -141,10 +141,17 @@ void* run(void*) {
     {
       Lock lock(registry::lock());
       g_fds[0] = {g_agent_wake, POLLIN, 0};
-      timeout_ms = look_after_reattaching(registry::reap() ? kReapEveryMs : -1);
+      const bool reaps = registry::reap();
+      timeout_ms = look_after_reattaching(reaps ? kReapEveryMs : -1);
+      bool any = reaps;
       for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
         Session& s = registry::at(i);
+        any |= s.state != Session::State::kFree && s.state != Session::State::kForked;
         if (s.state == Session::State::kOpen && !s.lost.load()) watch(count, s);
+      }
+      if (!any) {
+        g_running = false;
+        return nullptr;
       }
     }
     if (sys::poll(g_fds, count, timeout_ms) <= 0) continue;

@@ -1,5 +1,6 @@
 // The library's one thread: it watches the sockets of all sessions and tells those whose agent has
-// gone. Started by the first VipOpenNic, with all signals blocked; it ends with the process.
+// gone. Started by VipOpenNic, with all signals blocked; it ends when the last NIC has been closed, as the kernel makes
+// system calls of processes with several threads dearer.
 #ifndef VIADUCT_VIPL_SESSION_AGENT_MONITOR_H
 #define VIADUCT_VIPL_SESSION_AGENT_MONITOR_H
 

@@ -1,0 +1,52 @@
+#include "sovia/background/rest.h"
+
+#include <mutex>
+
+#include "sovia/background/background_state.h"
+#include "sovia/background/route_trials.h"
+#include "sovia/datagram/datagram_control.h"
+#include "sovia/process/clock.h"
+#include "sovia/process/options.h"
+#include "sovia/socket/table.h"
+
+namespace viaduct::sovia::background {
+namespace {
+
+constexpr std::uint64_t kQuietNs = 300 * kMs;       // without anything to do
+constexpr std::uint64_t kUsefulNs = 60'000 * kMs;   // after a lane that was worth its cost
+
+std::uint64_t g_quiet_since = kNever;  // kNever: there is something to do, or the NIC may be of use
+
+bool has_work() {
+  if (!state().ends.empty() || !state().falling.empty() || !datagram::is_idle() || datagram::has_work()) return true;
+  const std::scoped_lock guard(requests().lock);
+  return !requests().tasks.empty() || !requests().awaiting.empty() || !requests().fallen.empty() ||
+         requests().queue != nullptr;
+}
+
+bool is_useful(std::uint64_t now) {
+  if (options().udp != 0) return true;
+  if (state().useful_at != 0 && now - state().useful_at < kUsefulNs) return true;
+  return trials_go_on() || !(trials_chose_kernel() || !state().no_peer.empty());
+}
+
+}  // namespace
+
+bool may_rest(std::uint64_t now) {
+  if (has_work() || is_useful(now)) {
+    g_quiet_since = kNever;
+    return false;
+  }
+  if (g_quiet_since == kNever) g_quiet_since = now;
+  return now - g_quiet_since >= kQuietNs;
+}
+
+std::uint64_t rest_due() { return g_quiet_since == kNever ? kNever : g_quiet_since + kQuietNs; }
+
+void prepare_rest() {
+  g_quiet_since = kNever;
+  state().vi_cache.clear();
+  table::for_each([](int, Socket& socket, void*) { socket.demand.shorten_bypass(); }, nullptr);
+}
+
+}  // namespace viaduct::sovia::background
