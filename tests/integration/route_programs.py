@@ -1,14 +1,15 @@
 """A server of connections that ask for numbered answers, and its client, which checks each byte: route_programs.py
 server PORT WHAT CONNECTIONS ROUNDS, or client HOST PORT WHAT CONNECTIONS ROUNDS. WHAT is the kind of answers: small, large
-(sent), or files (by sendfile)."""
+(sent), files (by sendfile), or forked (small ones, by a child for each connection)."""
 
 import os
 import select
+import signal
 import socket
 import sys
 import tempfile
 
-SIZES = {'small': 40, 'large': 70_000, 'files': 200_000}
+SIZES = {'small': 40, 'forked': 40, 'large': 70_000, 'files': 200_000}
 
 
 def pattern(size):
@@ -22,6 +23,7 @@ class Answers:
     def __init__(self, what):
         self.size = SIZES[what]
         self.twice = pattern(self.size) * 2
+        self.forks = what == 'forked'
         self.file = None
         if what == 'files':
             self.file = tempfile.TemporaryFile()
@@ -72,8 +74,27 @@ class Connection:
         return True
 
 
+def serve_by_child(listener, sock, answers):
+    """In a child that ends with the connection."""
+    if os.fork():
+        sock.close()
+        return
+    listener.close()
+    sock.setblocking(False)
+    connection = Connection(sock, answers)
+    poll = select.epoll()
+    poll.register(sock, select.EPOLLIN)
+    while connection.turn():
+        poll.poll()
+    sock.close()
+    os._exit(0)
+
+
 def serve(port, answers):
     listener = socket.create_server(('', port), backlog=100)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while answers.forks:
+        serve_by_child(listener, listener.accept()[0], answers)
     poll = select.epoll()
     poll.register(listener, select.EPOLLIN)
     open_ones = {}
