@@ -176,11 +176,12 @@ VIP_RETURN VipxVerify(IN VIP_NIC_HANDLE nic, IN const VIP_NET_ADDRESS *host,
  */
 VIP_RETURN VipxAttach(IN VIP_NIC_HANDLE nic);
 
-/* VipxTakeVi: makes a VI this process's, and with it the CQs that it was made with. Short. The VI is
- * as the other process had it, with its connection and with all that is posted there: descriptors,
- * and what a peer's RDMA names, mean this process's memory from now on. A message that came after the
- * fork is brought over. Where RDMA went before, it stays. In the other process the handle becomes
- * invalid, and threads that wait there come back with VIP_INVALID_PARAMETER.
+/* VipxTakeVi: makes a VI this process's, and with it the CQs that it was made with. Short, but
+ * waits while the agent can't reach the memory of both processes. The VI is as the other process had
+ * it, with its connection and with all that is posted there: descriptors, and what a peer's RDMA
+ * names, mean this process's memory from now on. A message that came after the fork is brought over.
+ * Where RDMA went before, it stays. In the other process the handle becomes invalid, and threads that
+ * wait there come back with VIP_INVALID_PARAMETER.
  *
  * A server takes the VI of a connection in the child that is to serve it, before it does anything
  * else with it; the parent does nothing with it after the fork.
@@ -189,7 +190,8 @@ VIP_RETURN VipxAttach(IN VIP_NIC_HANDLE nic);
  *   VIP_INVALID_STATE      something was posted on the VI since the fork, which so means memory that
  *                          this process has not; a connection is being made or a RDMA read is under
  *                          way, VipxUnredirect is missing, or another VI is on one of the CQs
- *   VIP_ERROR_RESOURCE     more than 4 MB have come since the fork
+ *   VIP_ERROR_RESOURCE     more than 4 MB have come since the fork, or the agent has not reached
+ *                          the memory of both processes for five seconds
  */
 VIP_RETURN VipxTakeVi(IN VIP_VI_HANDLE vi);
 

@@ -142,11 +142,14 @@ template <class Platform>
 vip::Return Processes<Platform>::hand_over_received(const Vi& vi, const Vi& heir) {
   state::Program& taker = programs_[heir.program];
   if (environment_.is_late(vi.program)) return vip::kNotDone;
-  const bool goes_on = taker.taken_vi == vis_.index(vi) && taker.taken_generation == vi.generation;
+  const std::uint32_t position = view(vi).vi(vis_.index(vi)).receive.dequeued.load(std::memory_order_acquire);
+  const bool goes_on = taker.taken_vi == vis_.index(vi) && taker.taken_generation == vi.generation &&
+                       taker.taken_position == position;
   HandOver all{vi, heir, goes_on ? taker.handed_over : 0, 0};
   const vip::Return copied = copy_all_received(all);
   taker.taken_vi = copied == vip::kErrorResource ? kNone : vis_.index(vi);
   taker.taken_generation = vi.generation;
+  taker.taken_position = position;
   taker.handed_over = all.done;
   // The heir looks at its memory as soon as the VI is its own.
   return copied == vip::kSuccess && environment_.is_late(heir.program) ? vip::kNotDone : copied;

@@ -37,8 +37,9 @@ struct Program {
   std::uint32_t forks;     // ... those that were made before Header::forks was this
   std::uint32_t inheriting_processes;  // programs whose parent it is
   std::uint32_t gone;      // 1: the process has; what it registered is kept for those that inherit it
-  // The VI that it takes from another program, and how much of that VI's received data has been copied for it.
-  std::uint32_t taken_vi, taken_generation, handed_over;
+  // The VI that it takes from another program, its first receive that has not been taken back, and how much of the data
+  // from there on has been copied for it.
+  std::uint32_t taken_vi, taken_generation, taken_position, handed_over;
   std::uint32_t next_free;
 };
 

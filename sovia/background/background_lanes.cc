@@ -500,7 +500,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   if (!over || !lane_over(*end.socket, end)) return true;
   if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
   end.used = has_carried_enough(end.lane);
-  if (end.used && !trials_chose_kernel()) state().useful_at = now;
+  if (end.used && !trials_chose_kernel(end)) state().useful_at = now;
   end.socket->changed();
   if (end.opened) counters::add(lost ? Counter::kLanesLost : Counter::kLanesClosed);
   return false;

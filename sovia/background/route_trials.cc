@@ -208,6 +208,12 @@ bool trials_chose_kernel() {
   return !trials().slower_peers.empty() || std::any_of(services().begin(), services().end(), kernel);
 }
 
+bool trials_chose_kernel(const LaneEndpoint& end) {
+  const auto found = services().find(service_of(end));
+  const bool chosen = found != services().end() && found->second.stage() == RouteChoice::Stage::kKernel;
+  return chosen || trials().slower_peers.contains(with_peer(end));
+}
+
 void look_at_trials() {
   const std::uint64_t now = now_ns();
   for (auto& [service, choice] : services()) {

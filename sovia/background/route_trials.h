@@ -19,8 +19,9 @@ void look_at_open_lane(LaneEndpoint& end, std::uint64_t now);
 void peer_found_slower(const LaneEndpoint& end, std::uint32_t again_ms);
 // Whether a trial is under way, or has chosen lanes.
 bool trials_go_on();
-// Whether the kernel was found faster for some service.
+// Whether the kernel was found faster for some service, and for that of a lane.
 bool trials_chose_kernel();
+bool trials_chose_kernel(const LaneEndpoint& end);
 // Takes the next steps of all trials.
 void look_at_trials();
 // When to call look_at_trials() if nothing happens before.

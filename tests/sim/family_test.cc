@@ -212,6 +212,22 @@ TEST(Families, TakeOnceBothMemoriesCanBeReached) {
   EXPECT_TRUE(family.memories.written_by.empty()) << "data was brought over twice";
 }
 
+TEST(Families, BringOverAnewWhatCameBehindADescriptorThatWasTakenBack) {
+  Family family;
+  family.receive(), family.receive();
+  const std::uint32_t child = family.fork_of(family.first());
+  EXPECT_EQ(family.exchange(), 0u);
+  family.b.late_programs = {child};
+  EXPECT_EQ(family.take_as(child, family.server_vi), vip::kNotDone);
+  // The child has given up, and the first process goes on.
+  family.server->view().vi(family.server_vi).receive.dequeued.store(1);
+  EXPECT_EQ(family.exchange(), 0u);
+  family.memories.written_by.clear();
+  family.b.late_programs.clear();
+  EXPECT_EQ(family.take_as(child, family.server_vi), vip::kSuccess);
+  EXPECT_EQ(family.memories.written_by, (std::vector<std::uint32_t>{child}));
+}
+
 TEST(Families, WakeTheOneWhoHadTheVi) {
   Family family;
   const std::uint32_t child = family.fork_of(family.first());

@@ -40,11 +40,12 @@ class GrantedEnvironment {
     control_session_ = control_session, agent_wake_ = agent_wake, watch_ = &watch, pollers_ = &pollers, attached_ = &attached_processes;
   }
 
-  // Program 0 is this process.
+  // No data is read late, so readers need not be told apart.
   struct Reader {
-    enum class What : std::uint8_t { kFrames, kTakenVi } what;
-    std::uint32_t vi, generation, psn;
+    enum class What : std::uint8_t { kFrames, kTakenVi };
+    constexpr Reader(What, std::uint32_t, std::uint32_t, std::uint32_t) {}
   };
+  // Program 0 is this process.
   bool read_program(std::uint32_t program, const Reader&, std::span<const iovec> remote,
                     std::span<const iovec> local);
   bool write_program(std::uint32_t program, std::span<const iovec> remote,

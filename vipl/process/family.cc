@@ -164,9 +164,14 @@ VIP_RETURN VipxTakeVi(VIP_VI_HANDLE vi) {
     command->generation = generation;
     return command.run();
   };
-  VIP_RETURN taken;
-  // The agent may not reach one of the processes' memory now, as when it is short of processors.
-  while ((taken = take()) == VIP_NOT_DONE) nap();
+  // The agent may not reach one of the processes' memory now, as when processors are short.
+  constexpr int kNaps = 5000;
+  VIP_RETURN taken = take();
+  for (int naps = 0; taken == VIP_NOT_DONE && naps != kNaps; ++naps) {
+    nap();
+    taken = take();
+  }
+  if (taken == VIP_NOT_DONE) return VIP_ERROR_RESOURCE;
   if (taken == VIP_SUCCESS) session.own(index);
   return taken;
 }
