@@ -25,6 +25,7 @@ libvipl_sources = \
   vipl/granted/local_path.cc vipl/granted/local_path.h \
   vipl/granted/library_thread.cc vipl/granted/library_thread.h \
   vipl/granted/port_watch.cc vipl/granted/port_watch.h \
+  vipl/granted/polled_elsewhere.h \
   vipl/granted/sleep_timer.cc vipl/granted/sleep_timer.h \
   vipl/granted/turn_lock.h \
   vipl/granted/guarded_copy.cc vipl/granted/guarded_copy.h \

@@ -1,6 +1,8 @@
 // VipxPoll, VipxDescriptors.
+#include <algorithm>
 #include <cstring>
 
+#include "vipl/granted/polled_elsewhere.h"
 #include "vipl/process/cancellable.h"
 #include "vipl/session/completion_queue.h"
 #include "vipl/process/idle.h"
@@ -72,6 +74,7 @@ class Poll {
   pollfd* all_ = few_;
   int result_ = kNothing;  // of the last sleep
   bool poll_wakes_ = true;
+  PolledElsewhere elsewhere_;
 };
 
 int Poll::look() const {
@@ -134,7 +137,10 @@ int Poll::sleep(std::uint64_t until, const sigset_t* mask) {
 // Returns false in a forked child.
 bool Poll::sleep_once(std::uint64_t until) {
   result_ = kNothing;
-  if (session_.driver != nullptr) {
+  if (elsewhere_.leaves()) {
+    until = std::min(until, now_ns() + PolledElsewhere::kLeaveNs);
+  } else if (session_.driver != nullptr) {
+    const std::uint32_t turns = session_.driver->turns();
     const std::uint32_t forks = thread_registry::forks();
     struct Context {
       Poll& poll;
@@ -150,6 +156,7 @@ bool Poll::sleep_once(std::uint64_t until) {
         }};
     switch (session_.driver->watch(sleep, until)) {
       case Driver::Watched::kYes:
+        elsewhere_.slept(session_.driver->turns() - turns);
         return true;
       case Driver::Watched::kForked:
         return false;
@@ -157,7 +164,7 @@ bool Poll::sleep_once(std::uint64_t until) {
         break;
     }
   }
-  // Another thread keeps watch, or the agent does.
+  // Another thread keeps watch or polls, or the agent keeps watch.
   const bool hosted = session_.driver == nullptr;
   PortWatch::News news = {{hosted && poll_wakes_ ? session_.poll_wake : -1, POLLIN, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}};
   result_ = sleep_on(news, until);

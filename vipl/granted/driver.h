@@ -57,6 +57,9 @@ class Driver {
   // of the program that have looked for something in vain.
   bool turn();
 
+  // Turns of the program's threads so far, modulo 2^32. Turns of two threads at once may count as one.
+  std::uint32_t turns() const { return turns_.load(std::memory_order_relaxed); }
+
   // Something was posted: rings the doorbell and gives the stack a turn, at once or, as
   // described at PostBatching, later.
   void posted(std::uint32_t vi);

@@ -2,6 +2,9 @@
 #ifndef VIADUCT_VIPL_SESSION_WAIT_H
 #define VIADUCT_VIPL_SESSION_WAIT_H
 
+#include <algorithm>
+
+#include "vipl/granted/polled_elsewhere.h"
 #include "vipl/process/cancellable.h"
 #include "vipl/process/idle.h"
 #include "vipl/session/session.h"
@@ -25,15 +28,24 @@ bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_m
     turn();
     if (attempt()) return true;
   }
+  PolledElsewhere elsewhere;
   for (;;) {
     const std::uint32_t asleep = sleepers.fetch_or(layout::kSleeper) | layout::kSleeper;
     std::atomic_thread_fence(std::memory_order_seq_cst);
     turn();
     if (attempt()) return true;
     if (deadline != kNever && now_ns() >= deadline) return false;
-    if (!hosted && driver->watch(sleepers, asleep, deadline, cancellable)) continue;
+    std::uint64_t until = deadline;
+    if (!hosted) {
+      if (elsewhere.leaves()) {
+        until = std::min(deadline, now_ns() + PolledElsewhere::kLeaveNs);
+      } else if (const std::uint32_t turns = driver->turns(); driver->watch(sleepers, asleep, deadline, cancellable)) {
+        elsewhere.slept(driver->turns() - turns);
+        continue;
+      }
+    }
     const Cancellable here(cancellable);
-    sys::futex_wait(sleepers, asleep, deadline);
+    sys::futex_wait(sleepers, asleep, until);
   }
 }
 
