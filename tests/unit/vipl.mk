@@ -51,6 +51,13 @@ tests_unit_vipl_post_batching_test_SOURCES = tests/unit/vipl/post_batching_test.
 tests_unit_vipl_post_batching_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_vipl_post_batching_test_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += tests/unit/vipl/polled_elsewhere_test
+TESTS += tests/unit/vipl/polled_elsewhere_test
+tests_unit_vipl_polled_elsewhere_test_SOURCES = \
+  tests/unit/vipl/polled_elsewhere_test.cc vipl/granted/polled_elsewhere.h
+tests_unit_vipl_polled_elsewhere_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_vipl_polled_elsewhere_test_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/unit/vipl/sleep_timer_test
 TESTS += tests/unit/vipl/sleep_timer_test
 tests_unit_vipl_sleep_timer_test_SOURCES = \
