@@ -67,6 +67,7 @@ vipl_pages = \
 	man/VipxHoldPosts.3 \
 	man/VipxRedirect.3 \
 	man/VipxSetMore.3 \
+	man/VipxSetDraft.3 \
 	man/VipxUnredirect.3 \
 	man/VipxCQDone.3 \
 	man/VipxSendDone.3 \

@@ -240,6 +240,21 @@ VIP_RETURN VipxUnredirect(IN VIP_VI_HANDLE vi);
  */
 VIP_RETURN VipxSetMore(IN VIP_VI_HANDLE vi, IN VIP_BOOLEAN more);
 
+/* VipxSetDraft: keeps a copy of a message that the program still collects, in memory that outlives it. If the program is
+ * killed, the copy is sent behind all that it had posted, and then the connection ends. The copy is not sent again until
+ * the peer has it: if a frame is lost the peer may learn that something is missing, as with VipxSetMore. Other messages
+ * may be posted meanwhile; before it posts this one the program must call VipxSetMore with VIP_TRUE, which ends the
+ * draft, and behind the post with VIP_FALSE. Only on the reliable levels. Costs a copy, and no system call.
+ *   vi         the VI, on which no other thread posts or drafts meanwhile
+ *   data       the message so far; the bytes of earlier calls for the same draft must be as they were
+ *   bytes      how many, at most VIPX_MAX_DRAFT; 0: there is no draft any more
+ *   immediate  the message's immediate data
+ *   VIP_SUCCESS            ends what VipxSetMore has said
+ *   VIP_INVALID_PARAMETER  the VI is bad, the data is NULL, or there is too much of it
+ */
+#define VIPX_MAX_DRAFT 32768
+VIP_RETURN VipxSetDraft(IN VIP_VI_HANDLE vi, IN VIP_PVOID data, IN VIP_ULONG bytes, IN VIP_UINT32 immediate);
+
 /* VipxHoldPosts: has sends wait that are posted on any VI of the NIC, for a program that posts on many at once: a program
  * with a port of its own then makes one system call for all. Each call with VIP_TRUE must be followed soon by one with
  * VIP_FALSE, by the same thread, which sends what waits. Does not block.

@@ -13,9 +13,11 @@
 
 namespace viaduct {
 
-// Gives a thread, and threads that it starts from then on, the shortest slice: it means to run for microseconds only.
-// 0: the calling thread. A policy that the user has set stays, and so does a slice that is short already.
-inline void shorten_slice(int thread) {
+inline constexpr std::uint64_t kShortestSliceNs = 100'000;
+
+// The slice in ns of a thread with the usual policy; 0: it has another policy, or the kernel does not tell. `to`: the
+// slice that it is to have, 0: the same. `thread` 0: the calling one.
+inline std::uint64_t slice(int thread, std::uint64_t to = 0) {
   struct {
     std::uint32_t size, policy;
     std::uint64_t flags;
@@ -25,15 +27,29 @@ inline void shorten_slice(int thread) {
     std::uint32_t least, most;
   } attributes{};
   constexpr std::uint32_t kOther = 0;  // SCHED_OTHER
-  constexpr std::uint64_t kShortestNs = 100'000;
   constexpr std::uint64_t kResetOnFork = 1;
-  const long had =
+  const long got =
       ::syscall(SYS_sched_getattr, thread, &attributes, static_cast<unsigned>(sizeof attributes), 0u);
-  if (had != 0 || attributes.policy != kOther || attributes.runtime <= kShortestNs) return;
+  if (got != 0 || attributes.policy != kOther) return 0;
+  const std::uint64_t had = attributes.runtime;
+  if (to == 0 || had == 0) return had;
   attributes.size = sizeof attributes;
   attributes.flags &= kResetOnFork;
-  attributes.runtime = kShortestNs;
+  attributes.runtime = to;
   ::syscall(SYS_sched_setattr, thread, &attributes, 0u);
+  return had;
+}
+
+// Gives a thread, and threads that it starts from then on, the shortest slice: it means to run for microseconds only.
+// A policy that the user has set stays, and so does a slice that is short already. Returns the slice that the thread had
+// in ns; 0: it is as it was.
+inline std::uint64_t shorten_slice(int thread) {
+  return slice(thread) > kShortestSliceNs ? slice(thread, kShortestSliceNs) : 0;
+}
+
+// Gives a thread back what shorten_slice() returned, unless its slice is another one by now.
+inline void restore_slice(int thread, std::uint64_t had) {
+  if (had != 0 && slice(thread) == kShortestSliceNs) slice(thread, had);
 }
 
 }  // namespace viaduct

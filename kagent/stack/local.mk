@@ -58,6 +58,7 @@ stack_sources = \
 	kagent/stack/psn_set.h \
 	kagent/stack/receiver.h \
 	kagent/stack/remains.h \
+	kagent/stack/draft.h \
 	kagent/stack/request_proof.h \
 	kagent/stack/request_targets.h \
 	kagent/stack/root_state.h \

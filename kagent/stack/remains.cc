@@ -35,6 +35,12 @@ bool has_more_to_send(const Vi& vi, std::uint32_t i, const layout::View& rings) 
 
 }  // namespace
 
+std::size_t most_remains(const void* segment, const StackLimits& limits) {
+  const auto* base = static_cast<const std::byte*>(segment);
+  const auto* root = reinterpret_cast<const state::Root*>(base + Tables::parts(limits).root);
+  return std::size_t{std::min(once(root->vis.fresh), limits.vis)} + std::min(once(root->goodbyes.fresh), limits.goodbyes);
+}
+
 std::size_t remains(const void* segment, const StackLimits& limits, std::span<Remains> out,
                     const layout::View& rings) {
   const Tables::Parts at = Tables::parts(limits);
@@ -52,8 +58,15 @@ std::size_t remains(const void* segment, const StackLimits& limits, std::span<Re
     const std::uint32_t state = once(vi->state);
     const bool half = once(vi->link.accepting) != 0 || once(vi->link.peer_linked) != 0;
     if (state != vip::kConnected && !(state == vip::kConnectPending && half)) continue;
-    add({once(vi->link.peer_address), once(vi->link.peer_vi), once(vi->link.peer_key),
-         once(vi->tx.send_next) + (has_more_to_send(*vi, i, rings) ? 1 : 0), once(vi->rx.receive_next)});
+    Remains one{once(vi->link.peer_address), once(vi->link.peer_vi), once(vi->link.peer_key),
+                once(vi->tx.send_next), once(vi->rx.receive_next)};
+    if (has_more_to_send(*vi, i, rings)) {
+      ++one.psn;
+    } else if (rings.mapped()) {
+      one.draft = Draft::of(rings, i, once(vi->generation), once(vi->tx.send.taken));
+      one.payload = once(vi->link.payload);
+    }
+    add(one);
   }
   const auto* goodbye = reinterpret_cast<const state::Goodbye*>(base + at.goodbyes);
   const std::uint32_t goodbyes = std::min(once(root->goodbyes.fresh), limits.goodbyes);

@@ -114,7 +114,7 @@ Tables::Tables(void* segment, const StackLimits& its_limits, std::uint16_t its_e
   TimerWheel::State* wheel_state = nullptr;
   TimerWheel::Entry* entries = nullptr;
   wheel.attach(part(wheel_state, p.wheel), part(entries, p.timers));
-  wheel.reset(static_cast<std::uint32_t>(timer_count(limits)), now);
+  wheel.reset(now);
 
   root->listeners = root->listeners_tail = kNone;
   root->live_requests = root->done_requests = {kNone, kNone};

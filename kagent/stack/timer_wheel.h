@@ -15,12 +15,12 @@ class TimerWheel {
   static constexpr std::uint64_t kNever = ~0ull;
   static constexpr std::uint32_t kSlots = 1024;
 
-  // There is one entry for each timer, in the segment.
+  // There is one entry for each timer, in the segment. Zero is one that is not armed: a new stack touches none.
   struct Entry {
     std::uint64_t deadline;
     std::uint32_t next;
     std::uint32_t previous;
-    std::uint32_t slot;  // kNone: not armed
+    std::uint32_t place;  // 1 + the slot; 0: not armed
   };
 
   // The wheel itself, in the segment.
@@ -31,11 +31,12 @@ class TimerWheel {
   };
 
   void attach(State* state, Entry* entries) { state_ = state, entries_ = entries; }
-  void reset(std::uint32_t count, std::uint64_t now);
+  // The entries must be zero.
+  void reset(std::uint64_t now);
 
   void arm(std::uint32_t timer, std::uint64_t deadline);
   void disarm(std::uint32_t timer);
-  bool armed(std::uint32_t timer) const { return entries_[timer].slot != kNone; }
+  bool armed(std::uint32_t timer) const { return entries_[timer].place != 0; }
   std::uint64_t deadline(std::uint32_t timer) const { return entries_[timer].deadline; }
 
   // Calls fire(timer) for each timer whose time has come; it may arm and disarm timers.
@@ -52,11 +53,10 @@ class TimerWheel {
   Entry* entries_ = nullptr;
 };
 
-inline void TimerWheel::reset(std::uint32_t count, std::uint64_t now) {
+inline void TimerWheel::reset(std::uint64_t now) {
   state_->tick = now >> kTickBits;
   for (auto& word : state_->occupied) word = 0;
   for (auto& head : state_->heads) head = kNone;
-  for (std::uint32_t i = 0; i < count; ++i) entries_[i].slot = kNone;
 }
 
 inline void TimerWheel::arm(std::uint32_t timer, std::uint64_t deadline) {
@@ -65,7 +65,7 @@ inline void TimerWheel::arm(std::uint32_t timer, std::uint64_t deadline) {
   std::uint64_t tick = deadline >> kTickBits;
   if (tick < state_->tick) tick = state_->tick;
   const auto slot = static_cast<std::uint32_t>(tick % kSlots);
-  entry = {deadline, state_->heads[slot], kNone, slot};
+  entry = {deadline, state_->heads[slot], kNone, 1 + slot};
   if (entry.next != kNone) entries_[entry.next].previous = timer;
   state_->heads[slot] = timer;
   state_->occupied[slot / 64] |= 1ull << (slot % 64);
@@ -73,15 +73,16 @@ inline void TimerWheel::arm(std::uint32_t timer, std::uint64_t deadline) {
 
 inline void TimerWheel::disarm(std::uint32_t timer) {
   Entry& entry = entries_[timer];
-  if (entry.slot == kNone) return;
+  if (entry.place == 0) return;
   if (entry.next != kNone) entries_[entry.next].previous = entry.previous;
   if (entry.previous != kNone) {
     entries_[entry.previous].next = entry.next;
   } else {
-    state_->heads[entry.slot] = entry.next;
-    if (entry.next == kNone) state_->occupied[entry.slot / 64] &= ~(1ull << (entry.slot % 64));
+    const std::uint32_t slot = entry.place - 1;
+    state_->heads[slot] = entry.next;
+    if (entry.next == kNone) state_->occupied[slot / 64] &= ~(1ull << (slot % 64));
   }
-  entry.slot = kNone;
+  entry.place = 0;
 }
 
 template <class Fire>

@@ -171,7 +171,8 @@ inline void name_thread(const char* name) { ::syscall(SYS_prctl, PR_SET_NAME, na
 inline int membarrier(int command) {
   return static_cast<int>(::syscall(SYS_membarrier, command, 0, 0));
 }
-inline void shorten_slice(int thread) { viaduct::shorten_slice(thread); }
+using viaduct::restore_slice;
+using viaduct::shorten_slice;
 inline unsigned user() { return static_cast<unsigned>(::syscall(SYS_geteuid)); }
 
 // Sleeps while word == expected, at most until deadline_ns (CLOCK_MONOTONIC; ~0: no limit). The

@@ -196,9 +196,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   const std::uint32_t most = s->nic.max_descriptors;
   s->max_descriptors = most != 0 && most < layout::kRingEntries ? most : layout::kRingEntries;
   s->spin_ns = spin_time(hello.answer.busy_poll_us);
-  // Threads that are made from now on inherit the short slice from these two.
-  sys::shorten_slice(sys::thread());
-  sys::shorten_slice(sys::process());
+  shorten_slices();
   s->error_handler = nullptr;
   s->error_context = nullptr;
   s->state = Session::State::kOpen;

@@ -15,6 +15,7 @@ namespace registry {
 namespace {
 
 std::atomic<std::uint32_t> g_lock;
+std::uint64_t g_first_slice = 0;  // ns, of the process's first thread before it was shortened; 0: it was not
 
 // Releases the locks that the first process of a family may have held when it ended.
 void release_locks(layout::Vi& vi) {
@@ -106,6 +107,12 @@ void set_forked(Session& s) {
   s.state = Session::State::kForked;
 }
 
+void shorten_slices() {
+  const std::uint64_t had = sys::shorten_slice(sys::process());
+  if (had != 0) g_first_slice = had;
+  if (sys::thread() != sys::process()) sys::shorten_slice(sys::thread());
+}
+
 void set_free(Session& s) {
   if (s.driver != nullptr) Driver::destroy(s.driver, false);
   s.driver = nullptr;
@@ -114,6 +121,11 @@ void set_free(Session& s) {
   // The generation changes only now, as threads that were inside made handles of it.
   ++s.generation;
   s.state = Session::State::kFree;
+  for (const Session& each : g_sessions) {
+    if (each.state != Session::State::kFree) return;
+  }
+  sys::restore_slice(sys::process(), g_first_slice);
+  g_first_slice = 0;
 }
 
 void lose_control_session(Session& s) {

@@ -32,6 +32,10 @@ void set_forked(Session& session);
 // Frees a session; no thread may be inside.
 void set_free(Session& session);
 
+// Gives the calling thread and the process's first one a short slice (slice.h), which threads that they start inherit.
+// set_free() gives the first one's back when no session is left: work without a NIC is better off with long slices.
+void shorten_slices();
+
 // Marks a session as lost and wakes the threads that sleep in it.
 void lose(Session& session);
 

@@ -29,7 +29,7 @@ Grants::Grants(const Config& config, EventLoop& loop, ServiceCounters& counters)
 Grants::~Grants() { finish(); }
 
 void Grants::finish() {
-  for (Leaving& each : leaving_) withdraw(std::move(each.held), each.closed);
+  for (Leaving& each : leaving_) withdraw(std::move(each.held), each.program_left);
   leaving_.clear();
   for (Left& each : left_) destroy(std::move(each.held), true);
   left_.clear();
@@ -217,10 +217,10 @@ void Grants::look_after_left(std::uint64_t now) {
   }
 }
 
-void Grants::end(Held held, std::unique_ptr<GrantedSegment> granted_segment, bool closed, std::uint64_t now) {
-  Leaving leaving{std::move(held), closed, {}, 0, 0, now};
+void Grants::end(Held held, std::unique_ptr<GrantedSegment> granted_segment, bool program_left, std::uint64_t now) {
+  Leaving leaving{std::move(held), program_left, {}, 0, 0, now};
   const GrantedLayout& layout = leaving.held.port->layout();
-  leaving.farewells = granted_segment->last_disconnects(layout.address, layout.ether_type);
+  leaving.farewells = granted_segment->last_frames(layout.address, layout.ether_type, layout.mtu, program_left);
   // Closing the file may free all of its memory, so the worker does it.
   worker_.give([file = std::shared_ptr<GrantedSegment>(std::move(granted_segment))]() mutable { file.reset(); }, {});
   leaving_.push_back(std::move(leaving));
@@ -247,7 +247,7 @@ void Grants::tick(std::uint64_t now) {
   for (auto it = leaving_.begin(); it != leaving_.end();) {
     if (now >= it->begin + kDisconnectTimesNs[it->turn]) say_some(*it);
     if (it->turn == std::size(kDisconnectTimesNs) || it->farewells.empty()) {
-      withdraw(std::move(it->held), it->closed);
+      withdraw(std::move(it->held), it->program_left);
       it = leaving_.erase(it);
     } else {
       ++it;
@@ -263,17 +263,17 @@ std::uint64_t Grants::next_deadline() const {
   return next;
 }
 
-void Grants::withdraw(Held held, bool closed) {
+void Grants::withdraw(Held held, bool program_left) {
   held.nic->dismiss(*held.port);
-  destroy(std::move(held), closed);
+  destroy(std::move(held), program_left);
 }
 
-void Grants::destroy(Held held, bool closed) {
+void Grants::destroy(Held held, bool program_left) {
   // A function must be copyable, and a port is not.
   const auto ending = std::make_shared<Held>(std::move(held));
-  const auto work = [ending, closed] {
+  const auto work = [ending, program_left] {
     AgentPort& port = *ending->port;
-    if (closed) give_back_memory(port.umem());
+    if (program_left) give_back_memory(port.umem());
     port.end();
   };
   worker_.give(work, [this, ending] {
@@ -296,7 +296,7 @@ void Grants::look_after_kept(std::uint64_t now) {
 void Grants::leave(const AgentNic& nic) {
   for (auto it = leaving_.begin(); it != leaving_.end();) {
     if (it->held.nic == &nic) {
-      withdraw(std::move(it->held), it->closed);
+      withdraw(std::move(it->held), it->program_left);
       it = leaving_.erase(it);
     } else {
       ++it;

@@ -87,9 +87,9 @@ class Grants {
   void leave_behind(Held port);
   void leave_inherited();
 
-  // The program is gone, or (not `closed`) its session has been ended and it may still use the
-  // memory. The other end() is for a port that no program has had.
-  void end(Held port, std::unique_ptr<GrantedSegment> granted_segment, bool closed, std::uint64_t now);
+  // The program is gone, or (not `program_left`) only its session has been ended: it may still use the memory, and
+  // sends its drafts another way. The other end() is for a port that no program has had.
+  void end(Held port, std::unique_ptr<GrantedSegment> granted_segment, bool program_left, std::uint64_t now);
   void end(Held port);
 
   // Gives up ports that take too long to make, says last disconnects that are due, looks after sockets that are kept.
@@ -109,7 +109,7 @@ class Grants {
  private:
   struct Leaving {
     Held held;
-    bool closed;
+    bool program_left;
     std::vector<std::vector<std::byte>> farewells;
     std::size_t said = 0;  // how many were sent in this turn
     unsigned turn = 0;     // index in kDisconnectTimesNs
@@ -133,8 +133,8 @@ class Grants {
   void give_up_late(std::uint64_t now);
   void look_after_left(std::uint64_t now);
   void say_some(Leaving& leaving);
-  void withdraw(Held held, bool closed);
-  void destroy(Held held, bool closed);
+  void withdraw(Held held, bool program_left);
+  void destroy(Held held, bool program_left);
   void look_after_kept(std::uint64_t now);
   void count(uid_t user, int change);
   static bool is_same(uid_t one, uid_t other);

@@ -505,6 +505,8 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   Live& live = it->second;
   ++(counters_.*cause);
   reports_.events().ends(id);
+  const bool program_left = cause == &ServiceCounters::sessions_closed && !ending_all_;
+  if (program_left) live.session->program_left();
   for (const EventLoop::Token token : {live.socket_token, live.agent_wake_token, live.process_token}) {
     loop_.remove(token);
   }
@@ -513,12 +515,11 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   sessions_of_user_.remove(peer);
   local_paths_.leave(id, !handing_over_);
   if (auto granted = live.session->take_granted()) {
-    const bool closed = cause != &ServiceCounters::sessions_lost;
     if (handing_over_) {
       live.session->leave_behind();
       grants_.leave_behind(std::move(granted->held));
     } else {
-      grants_.end(std::move(granted->held), std::move(granted->granted_segment), closed, monotonic_ns());
+      grants_.end(std::move(granted->held), std::move(granted->granted_segment), program_left, monotonic_ns());
     }
   }
   // The segment must say that the session is over before the socket's end can be seen.
@@ -542,7 +543,9 @@ void SessionServer::end_sessions(const AgentNic& nic) {
 }
 
 void SessionServer::end_all() {
+  ending_all_ = true;
   while (!sessions_.empty()) end(sessions_.begin()->first, &ServiceCounters::sessions_closed);
+  ending_all_ = false;
 }
 
 void SessionServer::hand_over() {

@@ -157,7 +157,7 @@ class SessionServer {
   std::map<std::uint64_t, AttachedClient> attached_;
   UserSessions sessions_of_user_;  // and attached processes
   std::uint64_t next_id_ = 1;
-  bool handing_over_ = false;
+  bool handing_over_ = false, ending_all_ = false;
   std::int64_t faults_ = 0;  // of this thread, when the tables were last looked at
 };
 

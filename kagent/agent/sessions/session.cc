@@ -67,6 +67,12 @@ Descriptor Session::take_segment() {
 
 Session::~Session() {
   if (segment_.get() >= 0) take_segment();
+  if (program_left_) {
+    // The program's last posts may have come behind the stack's last turn. Of a program that goes on none is sent, as
+    // the same turn would acknowledge frames whose receives complete in a copy of its segment.
+    nic_.stack().progress(monotonic_ns());
+    nic_.stack().send_drafts(number_);
+  }
   nic_.stack().close_session(number_, monotonic_ns());
   nic_.environment().memories().close(number_);
   nic_.environment().set_poll_wake(number_, -1);
@@ -95,6 +101,7 @@ std::uint64_t Session::segment_used() const {
 }
 
 void Session::first_left() {
+  nic_.stack().progress(monotonic_ns());
   nic_.stack().leave(number_, monotonic_ns());
   process_ended();
   nic_.environment().set_poll_wake(number_, -1);

@@ -67,6 +67,9 @@ class Session {
   // Memory that the segment takes by now. It is charged to the process that touches it first, the agent included.
   std::uint64_t segment_used() const;
 
+  // The program is gone, or has closed the session: what it has not posted yet will not come another way.
+  void program_left() { program_left_ = true; }
+
   // The process has ended; its memory is not used any more.
   void process_ended();
 
@@ -87,7 +90,7 @@ class Session {
   std::uint32_t number_ = 0;
   control::FamilySecret family_{};
   std::optional<Granted> granted_;
-  bool left_behind_ = false;
+  bool left_behind_ = false, program_left_ = false;
 };
 
 }  // namespace viaduct

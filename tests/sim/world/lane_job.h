@@ -28,11 +28,12 @@ class LaneTransport final : public sovia::Transport {
   bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes,
                    std::uint32_t memory, std::uint32_t immediate) override;
   bool post_receive(std::uint32_t place) override;
+  bool use_receives(std::uint32_t) override { return true; }  // post_receives() has posted all
   // The simulated VI ends the connection itself, and forwards no packet to memory of the program.
   void failed() override {}
   bool redirect(std::byte*, std::uint32_t, std::uint32_t) override { return false; }
   bool unredirect() override { return false; }
-  void set_more(bool) override {}
+  void hold(Held, std::uint32_t, std::uint32_t, std::uint32_t) override {}
   std::uint32_t completed() override;
 
   void sent() { ++completed_; }

@@ -1,5 +1,6 @@
 // How a spinning thread learns that others want its processor, and forgets it.
 #include "kagent/contract/idle.h"
+#include "kagent/contract/slice.h"
 
 #include <gtest/gtest.h>
 
@@ -63,6 +64,20 @@ TEST(Crowd, ThatWasGoneForLongIsANewOne) {
     EXPECT_TRUE(crowd.is_here(now + 7 * kMs));
     EXPECT_FALSE(crowd.is_here(now + 100 * kMs));
   }
+}
+
+TEST(Slice, IsShortForATimeAndThenAsBefore) {
+  const std::uint64_t before = slice(0);
+  if (before <= kShortestSliceNs) GTEST_SKIP() << "the kernel has no slices to change";
+  EXPECT_EQ(shorten_slice(0), before);
+  EXPECT_EQ(slice(0), kShortestSliceNs);
+  EXPECT_EQ(shorten_slice(0), 0u) << "it is short already";
+  restore_slice(0, before);
+  EXPECT_EQ(slice(0), before);
+  slice(0, 2 * before);
+  restore_slice(0, before);
+  EXPECT_EQ(slice(0), 2 * before) << "the program has chosen another one meanwhile";
+  slice(0, before);
 }
 
 TEST(FdRelocation, IsFrequentWhereProcessorsAreFew) {

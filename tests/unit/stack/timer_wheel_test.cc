@@ -15,7 +15,7 @@ struct Wheel {
   explicit Wheel(std::uint32_t count, std::uint64_t now)
       : state(std::make_unique<TimerWheel::State>()), entries(count) {
     wheel.attach(state.get(), entries.data());
-    wheel.reset(count, now);
+    wheel.reset(now);
   }
   std::unique_ptr<TimerWheel::State> state;
   std::vector<TimerWheel::Entry> entries;

@@ -7,6 +7,7 @@
 
 #include "vipl/vipl_ext.h"
 #include "tests/unit/vipl/fixture.h"
+#include "kagent/contract/slice.h"
 #include "tests/unit/vipl/hello_relay.h"
 
 namespace viaduct::test {
@@ -115,6 +116,21 @@ TEST_F(ViplSession, SaysWhatTheNicIs) {
                                            VIP_SERVICE_RELIABLE_RECEPTION);
   EXPECT_EQ(a.NativeMTU, kNicMtu);
   EXPECT_EQ(VipQueryNic(nic, nullptr), VIP_INVALID_PARAMETER);
+}
+
+// Short slices are for programs that poll.
+TEST_F(ViplSession, GivesTheSliceBackThatItHasShortened) {
+  const std::uint64_t before = slice(0);
+  if (before <= kShortestSliceNs) GTEST_SKIP() << "the kernel has no slices to change";
+  start();
+  EXPECT_EQ(slice(0), kShortestSliceNs);
+  VIP_NIC_HANDLE other = nullptr;
+  ASSERT_EQ(VipOpenNic("nic0", &other), VIP_SUCCESS);
+  ASSERT_EQ(VipCloseNic(other), VIP_SUCCESS);
+  EXPECT_EQ(slice(0), kShortestSliceNs) << "a NIC is still open";
+  ASSERT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+  EXPECT_EQ(slice(0), before);
+  nic = nullptr;
 }
 
 TEST_F(ViplSession, GivesEachOpenASessionOfItsOwn) {

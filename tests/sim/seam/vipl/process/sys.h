@@ -65,7 +65,8 @@ int thread();
 bool thread_lives(int id);
 inline void name_thread(const char*) {}
 inline int membarrier(int) { return 0; }
-inline void shorten_slice(int) {}
+inline std::uint64_t shorten_slice(int) { return 0; }
+inline void restore_slice(int, std::uint64_t) {}
 inline unsigned user() { return 0; }
 int affinity(void* mask, std::size_t bytes);
 
