@@ -16,7 +16,9 @@ sovia_sources = \
 	sovia/background/background.cc sovia/background/background.h \
 	sovia/background/background_lanes.cc \
 	sovia/background/background_state.h \
+	sovia/background/remembered_routes.cc sovia/background/remembered_routes.h \
 	sovia/background/route_choice.cc sovia/background/route_choice.h \
+	sovia/background/route_memory.cc sovia/background/route_memory.h \
 	sovia/background/rest.cc sovia/background/rest.h \
 	sovia/background/route_trials.cc sovia/background/route_trials.h \
 	sovia/background/vi_cache.cc sovia/background/vi_cache.h \
@@ -62,6 +64,7 @@ sovia_sources = \
 	sovia/lane/vi_calls.cc sovia/lane/vi_calls.h \
 	sovia/lane/vi_remote_memory.cc sovia/lane/vi_remote_memory.h \
 	sovia/lane/vi_transport.cc sovia/lane/vi_transport.h \
+	sovia/lane/lane_pages.cc sovia/lane/lane_pages.h \
 	sovia/message/frame.h \
 	sovia/message/lane_condition.h \
 	sovia/message/message_control.cc \

@@ -209,6 +209,7 @@ void tell(Reason why) {
 }  // namespace
 
 LaneOptions lane_options(const SocketModes& modes) {
+  constexpr std::uint32_t kFirstWindow = 8;
   const Options& chosen = options();
   return {.window = static_cast<std::uint32_t>(chosen.window),
           .ack_threshold = static_cast<std::uint32_t>(chosen.ack_threshold),
@@ -218,7 +219,8 @@ LaneOptions lane_options(const SocketModes& modes) {
           .messages = modes.carries_messages(),
           .join = chosen.join != 0,
           .strict_window = chosen.strict_window != 0,
-          .timer = chosen.combine_timer != 0};
+          .timer = chosen.combine_timer != 0,
+          .first_window = kFirstWindow};
 }
 
 Reason open_nic(const Flow& flow) {

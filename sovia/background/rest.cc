@@ -6,6 +6,7 @@
 #include "sovia/background/background_state.h"
 #include "sovia/background/route_trials.h"
 #include "sovia/datagram/datagram_control.h"
+#include "sovia/lane/engine.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/table.h"
@@ -40,7 +41,8 @@ bool peers_are_silent() {
 bool is_useful(std::uint64_t now) {
   if (options().udp != 0) return true;
   if (state().useful_at != 0 && now - state().useful_at < kUsefulNs) return true;
-  return trials_go_on() || !(trials_chose_kernel() || peers_are_silent());
+  if (trials_go_on()) return true;
+  return engine::nic() != nullptr && !trials_chose_kernel() && !peers_are_silent();
 }
 
 }  // namespace

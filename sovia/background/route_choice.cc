@@ -1,12 +1,16 @@
 #include "sovia/background/route_choice.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace viaduct::sovia {
 namespace {
 
 // Lanes stay if they move so much of what the kernel moves: two windows of the same work differ by that.
 constexpr std::uint64_t kLanePercent = 97;
+// While half of the connections go by the kernel, a turn of an event loop pays for both ways: the others get lanes too if
+// these move so much.
+constexpr std::uint64_t kMixedPercent = 85;
 // Lanes that move less than so much of it are compared with the kernel again.
 constexpr std::uint64_t kWatchedPercent = 90;
 // A trial that ends lanes costs their opening, and may take so much of the time.
@@ -14,6 +18,12 @@ constexpr std::uint64_t kTrialsCostAtMost = 100;
 constexpr std::uint64_t kLeavingNs = 50'000'000;  // for both ends to leave their lanes
 
 }  // namespace
+
+void RouteChoice::found(RouteMemory::Route route, std::uint64_t until) {
+  finding_ = {.route = route, .until = until, .wait_ns = wait_ns_};
+}
+
+RouteMemory::Finding RouteChoice::take_finding() { return std::exchange(finding_, {}); }
 
 // Of the window that ends now.
 double RouteChoice::rate(const View& view, std::uint64_t now) const {
@@ -38,19 +48,29 @@ void RouteChoice::stay_with_kernel(std::uint64_t now) {
 
 RouteChoice::Answer RouteChoice::asked(const Ask& ask, std::uint64_t now) {
   switch (stage_) {
+    case Stage::kBulk:
+      if (ask.large || ask.better_in_kernel) return Answer::kLater;
+      stage_ = Stage::kUnknown;
+      due_ = kNever;
+      return asked(ask, now);
     case Stage::kUnknown:
+      if ((ask.large || ask.better_in_kernel) && ask.needs_nic && !bulk_lasts_) {
+        begin_bulk(now);
+        return Answer::kLater;
+      }
       if (ask.better_in_kernel) {
         stay_with_kernel(now);
         notices_left_ = kNotices;
         return refuse(ask);
       }
-      if (!ask.doubtful) {
+      if (!ask.doubtful && !ask.remembered) {
         if (due_ == kNever) {
           measures_ = false;
           due_ = now + kSettleNs;
         }
         return Answer::kOpen;
       }
+      remembered_ = ask.remembered;
       begin_kernel_window(now);
       return Answer::kLater;
     case Stage::kKernelWindow:
@@ -76,6 +96,8 @@ RouteChoice::Answer RouteChoice::refuse(const Ask& ask) {
 
 void RouteChoice::peer_left(std::uint64_t ns, std::uint64_t now) {
   if (stage_ == Stage::kKernel && now < kernel_until_) return;
+  const bool in_trial = stage_ == Stage::kOpening || stage_ == Stage::kLaneWindow || stage_ == Stage::kLanes;
+  if (in_trial && ns >= kDoubtNs / 2) found(RouteMemory::Route::kKernel, now + kRememberWaits * kDoubtNs);
   stage_ = Stage::kKernel;
   kernel_until_ = due_ = now + std::min(ns, kMostDoubtNs);
 }
@@ -84,6 +106,8 @@ RouteChoice::Step RouteChoice::look(const View& view, std::uint64_t now) {
   switch (stage_) {
     case Stage::kUnknown:
       return look_at_lone_lane(view, now);
+    case Stage::kBulk:
+      return end_bulk(view, now);
     case Stage::kKernelWindow:
       return end_kernel_window(view, now);
     case Stage::kOpening:
@@ -98,6 +122,26 @@ RouteChoice::Step RouteChoice::look(const View& view, std::uint64_t now) {
       return Step::kAskAgain;
   }
   return Step::kNone;
+}
+
+void RouteChoice::begin_bulk(std::uint64_t now) {
+  stage_ = Stage::kBulk;
+  measures_ = false;
+  due_ = now + kSettleNs;
+}
+
+RouteChoice::Step RouteChoice::end_bulk(const View& view, std::uint64_t now) {
+  if (now < due_) return Step::kNone;
+  if (!measures_) {
+    measures_ = true;
+    begin_window(view, now);
+    due_ = now + kBulkNs;
+    return Step::kNone;
+  }
+  bulk_lasts_ = view.bytes - bytes_ >= kBusyBytes * (kBulkNs / kWindowNs);
+  stage_ = Stage::kUnknown;
+  due_ = kNever;
+  return Step::kAskAgain;
 }
 
 RouteChoice::Step RouteChoice::end_kernel_window(const View& view, std::uint64_t now) {
@@ -115,6 +159,7 @@ RouteChoice::Step RouteChoice::end_kernel_window(const View& view, std::uint64_t
       return Step::kNone;
     }
     stage_ = Stage::kUnknown;
+    bulk_lasts_ = false;
     halvings_ = 0;
     due_ = kNever;
     return Step::kAskAgain;
@@ -124,10 +169,25 @@ RouteChoice::Step RouteChoice::end_kernel_window(const View& view, std::uint64_t
     begin_window(view, now);
     return Step::kNone;
   }
+  load_ = load_with(view.open);
   halvings_ = 0;
-  while (((asked_ + view.open) >> halvings_) > kFirstLanes) ++halvings_;
+  trusts_lanes_ = false;
+  if (!has_tried_ && follows(view.found, now)) return Step::kLeave;
+  has_tried_ = true;
+  while (!trusts_lanes_ && ((asked_ + view.open) >> halvings_) > kFirstLanes) ++halvings_;
   begin_opening(now);
   return Step::kAskAgain;
+}
+
+// True: it stays with the kernel.
+bool RouteChoice::follows(const RouteMemory::Finding& found, std::uint64_t now) {
+  trusts_lanes_ = found.route == RouteMemory::Route::kLanes && now < found.until;
+  if (found.route != RouteMemory::Route::kKernel) return false;
+  wait_ns_ = std::clamp(found.wait_ns, wait_ns_, kMostDoubtNs);
+  if (now >= found.until) return false;
+  stage_ = Stage::kKernel;
+  kernel_until_ = due_ = std::min(found.until, now + kMostDoubtNs);
+  return true;
 }
 
 void RouteChoice::begin_opening(std::uint64_t now) {
@@ -152,8 +212,13 @@ RouteChoice::Step RouteChoice::wait_for_lanes(const View& view, std::uint64_t no
     return Step::kAskAgain;
   }
   opening_ns_ = now - since_;
-  stage_ = Stage::kLaneWindow;
   lanes_ = view.open;
+  if (trusts_lanes_) {
+    trusts_lanes_ = false;
+    choose_lanes(view, now);
+    return Step::kNone;
+  }
+  stage_ = Stage::kLaneWindow;
   windows_ = 0;
   begin_window(view, now);
   return Step::kNone;
@@ -168,15 +233,15 @@ void RouteChoice::begin_window(const View& view, std::uint64_t now) {
 RouteChoice::Step RouteChoice::end_lane_window(const View& view, std::uint64_t now) {
   if (now < due_) return Step::kNone;
   const double lane_rate = rate(view, now);
-  if (lane_rate * 100 >= kernel_rate_ * kLanePercent) {
+  lane_rate_ = std::max(lane_rate, windows_ != 0 ? lane_rate_ : 0.0);
+  if (lane_rate * 100 >= kernel_rate_ * (halvings_ == 1 ? kMixedPercent : kLanePercent)) {
     if (halvings_ != 0) {
       --halvings_;
       begin_opening(now);
       return Step::kAskAgain;
     }
-    stage_ = Stage::kLanes;
-    chosen_at_ = now;
-    watch_lanes(view, now);
+    found(RouteMemory::Route::kLanes, now + kRememberLanesNs);
+    choose_lanes(view, now);
     return Step::kNone;
   }
   const bool far_behind = lane_rate * 2 < kernel_rate_;
@@ -184,8 +249,16 @@ RouteChoice::Step RouteChoice::end_lane_window(const View& view, std::uint64_t n
     begin_window(view, now);
     return Step::kNone;
   }
+  const std::uint64_t wait = wait_ns_;
   stay_with_kernel(now);
+  found(RouteMemory::Route::kKernel, now + kRememberWaits * wait);
   return Step::kLeave;
+}
+
+void RouteChoice::choose_lanes(const View& view, std::uint64_t now) {
+  stage_ = Stage::kLanes;
+  chosen_at_ = now;
+  watch_lanes(view, now);
 }
 
 void RouteChoice::watch_lanes(const View& view, std::uint64_t now) {
@@ -212,17 +285,26 @@ RouteChoice::Step RouteChoice::compare_again(const View& view, std::uint64_t now
 
 RouteChoice::Step RouteChoice::look_at_lone_lane(const View& view, std::uint64_t now) {
   if (now < due_) return Step::kNone;
-  if (view.open == 0 || !view.by_agent) {
-    due_ = view.open == 0 && view.opening != 0 ? now + kSettleNs : kNever;
+  if (view.open == 0) {
+    due_ = view.opening != 0 ? now + kSettleNs : kNever;
     return Step::kNone;
   }
   const std::uint64_t window = now - since_;
-  if (measures_ && rate(view, now) * kLoneNs >= kBusyBytes) return leave_to_compare(now);
-  due_ = now + (measures_ ? std::min(2 * window, kDoubtNs) : kLoneNs);
+  const bool doubtful = measures_ && (view.by_agent || carries_large_pieces(view));
+  if (doubtful && rate(view, now) * kLoneNs >= kBusyBytes) return leave_to_compare(now);
+  const std::uint64_t next = measures_ ? std::min(2 * window, kDoubtNs) : kLoneNs;
   measures_ = true;
-  bytes_ = view.bytes;
-  since_ = now;
+  begin_window(view, now);
+  lane_bytes_ = view.lane_bytes;
+  lane_packets_ = view.lane_packets;
+  due_ = now + next;
   return Step::kNone;
+}
+
+bool RouteChoice::carries_large_pieces(const View& view) const {
+  constexpr std::uint64_t kPackets = 8;
+  const std::uint64_t packets = view.lane_packets - lane_packets_;
+  return packets >= kPackets && view.lane_bytes - lane_bytes_ >= kLargePiece * packets;
 }
 
 RouteChoice::Step RouteChoice::leave_to_compare(std::uint64_t now) {

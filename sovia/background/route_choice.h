@@ -5,12 +5,19 @@
 // processor, or data comes in large pieces, it depends on the link and the programs. The process then moves bytes
 // through the kernel for a window of time, with lanes for another, and keeps to what has moved more. So it does a while
 // later for one connection whose packets pass through the agent: where other work wants the processors, the agents'
-// waiting for them can take longer than the kernel's way.
+// waiting for them can take longer than the kernel's way; and for one lane that has come to carry large pieces.
 //
+// A process that has no NIC yet opens none for large pieces before they have come for seconds: opening it takes as much
+// of the processors as tens of megabytes, and most such connections are over by then.
+//
+//     unknown --large pieces, no NIC--> bulk --seconds--> unknown
 //     unknown --a second connection, large pieces--> kernel window --> opening --> lane window --> lanes
 //        ^  '---- by the agent, a while later ---------^    |   ^------ twice as many ----'   '--> kernel
 //        '------------- little to do -----------------------'
 //     kernel --when the time is over--> kernel window        lanes --twice as many connections--> kernel window
+//
+// A service that another process of the same program has tried does not try again for some time: it goes from the kernel
+// window to what was found for as many connections.
 //
 // Of many connections some get lanes first, as opening all takes time: those whose mark ends in zeros. Both ends make the
 // same mark of a connection, so they choose the same ones.
@@ -22,13 +29,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sovia/background/route_memory.h"
 #include "sovia/process/clock.h"
 
 namespace viaduct::sovia {
 
 class RouteChoice {
  public:
-  enum class Stage : std::uint8_t { kUnknown, kKernelWindow, kOpening, kLaneWindow, kLanes, kKernel };
+  enum class Stage : std::uint8_t { kUnknown, kBulk, kKernelWindow, kOpening, kLaneWindow, kLanes, kKernel };
   // The answer to a connection that asks for a lane.
   enum class Answer : std::uint8_t { kOpen, kLater, kRefuse };
   // The caller's next step.
@@ -41,7 +49,10 @@ class RouteChoice {
   // A connection that asks.
   struct Ask {
     bool doubtful = false;          // others of the service are busy too, or its pieces are large
+    bool large = false;             // its pieces are
+    bool needs_nic = false;         // which the process has not opened yet
     bool better_in_kernel = false;  // it sends files, which the kernel does without a copy
+    bool remembered = false;        // lanes of such a service have lost against the kernel, in another process
     std::uint32_t mark = 0;         // the same at both ends, and evenly spread
   };
 
@@ -51,6 +62,8 @@ class RouteChoice {
     std::size_t opening = 0;   // lanes that are not open yet
     std::size_t open = 0;
     bool by_agent = false;     // which passes packets on between the program and the network
+    std::uint64_t lane_bytes = 0, lane_packets = 0;  // of data, likewise since the begin
+    RouteMemory::Finding found{};  // at wants_finding(): by other processes, at this load
   };
 
   static constexpr std::uint64_t kWindowNs = 20'000'000;
@@ -62,12 +75,16 @@ class RouteChoice {
   static constexpr std::uint64_t kIdleNs = 100'000'000;      // a service that does little in that time needs no trial
   static constexpr std::uint64_t kBusyBytes = 4'096;         // in a window
   static constexpr std::uint64_t kLoneNs = 100'000'000;      // in which a lone lane must be busy to be compared
+  static constexpr std::uint64_t kBulkNs = 4'000'000'000;    // of large pieces, before a NIC is opened for them
   static constexpr std::uint64_t kSettleNs = 10'000'000;     // without another lane, before the window
   static constexpr std::uint64_t kOpeningNs = 1'000'000'000; // for lanes to open
   static constexpr std::uint64_t kWatchNs = 500'000'000;     // for which lanes are watched before they are judged again
   static constexpr std::uint64_t kDoubtNs = 8'000'000'000;   // until the kernel is doubted, doubled each time
   static constexpr std::uint64_t kMostDoubtNs = 512'000'000'000;
-  static constexpr std::uint64_t kLargePiece = 16'384;       // bytes a call from which a lane is doubtful
+  // A further process has to open a NIC for a trial, so a finding counts longer for others than for the process itself.
+  static constexpr std::uint64_t kRememberWaits = 8;
+  static constexpr std::uint64_t kRememberLanesNs = 512'000'000'000;
+  static constexpr std::uint64_t kLargePiece = 16'384;       // bytes a burst from which a lane is doubtful
 
   Answer asked(const Ask& ask, std::uint64_t now);
   // Whether a connection with this mark is among those that may have lanes now.
@@ -83,14 +100,34 @@ class RouteChoice {
   // Whether lanes have been opened that only tell the peer of the kernel's lead.
   bool sends_notices() const { return sent_notices_; }
   Stage stage() const { return stage_; }
+  // Whether a NIC may not be needed after all.
+  bool may_need_no_nic() const { return stage_ == Stage::kBulk || (stage_ == Stage::kKernelWindow && remembered_); }
+  // Whether the next look() decides on a trial, and asks what is remembered of load_with().
+  bool wants_finding() const {
+    return stage_ == Stage::kKernelWindow && measures_ && windows_ + 1 == kKernelWindows && !has_tried_;
+  }
+  unsigned load_with(std::size_t open) const { return RouteMemory::load_of(asked_ + open); }
+  unsigned load() const { return load_; }
+  // Of the last trial, in bytes a ns.
+  double kernel_rate() const { return kernel_rate_; }
+  double lane_rate() const { return lane_rate_; }
+  std::size_t lanes() const { return lanes_; }
+  // The finding since the last call that is worth remembering for load(); kUnknown: there is none.
+  RouteMemory::Finding take_finding();
 
  private:
   double rate(const View& view, std::uint64_t now) const;
   Answer refuse(const Ask& ask);
   void begin_opening(std::uint64_t now);
+  void begin_bulk(std::uint64_t now);
+  Step end_bulk(const View& view, std::uint64_t now);
+  bool carries_large_pieces(const View& view) const;
   void begin_window(const View& view, std::uint64_t now);
   void begin_kernel_window(std::uint64_t now);
   void stay_with_kernel(std::uint64_t now);
+  bool follows(const RouteMemory::Finding& found, std::uint64_t now);
+  void choose_lanes(const View& view, std::uint64_t now);
+  void found(RouteMemory::Route route, std::uint64_t until);
   Step end_kernel_window(const View& view, std::uint64_t now);
   Step wait_for_lanes(const View& view, std::uint64_t now);
   Step end_lane_window(const View& view, std::uint64_t now);
@@ -104,7 +141,9 @@ class RouteChoice {
   std::uint64_t due_ = kNever;
   std::uint64_t since_ = 0;        // of the stage, or of its window
   std::uint64_t bytes_ = 0;        // at the window's begin
-  double kernel_rate_ = 0;         // bytes a ns
+  std::uint64_t lane_bytes_ = 0, lane_packets_ = 0;  // likewise
+  bool bulk_lasts_ = false;        // large pieces have come for seconds
+  double kernel_rate_ = 0, lane_rate_ = 0;  // of the best window, bytes a ns
   std::uint64_t opening_ns_ = 0;   // how long the lanes took to open
   std::size_t asked_ = 0;          // connections that have asked during the kernel's window
   std::size_t coming_ = 0;         // lanes that were there or on their way at the last look
@@ -116,6 +155,11 @@ class RouteChoice {
   std::uint64_t chosen_at_ = 0;
   std::uint64_t watch_ns_ = kWatchNs;
   std::uint64_t wait_ns_ = kDoubtNs, kernel_until_ = 0;
+  unsigned load_ = 0;              // when the trial began
+  bool has_tried_ = false;         // itself
+  bool remembered_ = false;        // lanes have lost in another process
+  bool trusts_lanes_ = false;      // as another process has found them faster
+  RouteMemory::Finding finding_{};
 };
 
 }  // namespace viaduct::sovia

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sovia/background/background_state.h"
+#include "sovia/background/remembered_routes.h"
 #include "sovia/background/route_choice.h"
 #include "sovia/lane/engine.h"
 #include "sovia/process/clock.h"
@@ -54,6 +55,10 @@ Service service_of(Service service) {
 Service service_of(const Task& task) { return service_of(with_peer(task)); }
 Service service_of(const LaneEndpoint& end) { return service_of(with_peer(end)); }
 
+std::uint64_t number_of(const Service& service) {
+  return remembered::service_number(service.role, service.local, service.at);
+}
+
 // Makes room for one more service. False: all are in use.
 bool has_room() {
   if (services().size() < kMostServices) return true;
@@ -83,10 +88,9 @@ void for_each_end(const Service& service, Visit&& visit) {
 
 RouteChoice::View view_of(const Service& service) {
   RouteChoice::View view;
-  for (const Counter moved : {Counter::kBytesSentLane, Counter::kBytesReceivedLane, Counter::kBytesSentKernel,
-                              Counter::kBytesReceivedKernel}) {
-    view.bytes += counters::value(moved);
-  }
+  view.lane_bytes = counters::value(Counter::kBytesSentLane) + counters::value(Counter::kBytesReceivedLane);
+  view.lane_packets = counters::value(Counter::kDataSent) + counters::value(Counter::kDataReceived);
+  view.bytes = view.lane_bytes + counters::value(Counter::kBytesSentKernel) + counters::value(Counter::kBytesReceivedKernel);
   for_each_end(service, [&](const LaneEndpoint& end) {
     ++(end.stage == LaneEndpoint::Stage::kOpen ? view.open : view.opening);
   });
@@ -97,10 +101,13 @@ RouteChoice::View view_of(const Service& service) {
   return view;
 }
 
-// Whether a lane may be slower than the kernel: others of the service are busy too, or data comes in large pieces.
-bool is_doubtful(const Service& service, const Task& task) {
+bool has_large_pieces(const Task& task) {
   const LaneDemand& demand = task.socket->demand;
-  if (demand.bytes() >= RouteChoice::kLargePiece * std::max(demand.calls(), 1u)) return true;
+  return demand.bytes() >= RouteChoice::kLargePiece * std::max(demand.bursts(), 1u);
+}
+
+// Whether another connection of the service has a lane, or asks for one.
+bool has_others(const Service& service) {
   bool others = false;
   for_each_end(service, [&](const LaneEndpoint&) { others = true; });
   if (others) return true;
@@ -132,9 +139,25 @@ void log(const Service& service, const char* what) {
   SOVIA_LOG("port %d: %s", service.at.port[0] << 8 | service.at.port[1], what);
 }
 
+void log_rates(const Service& service, const RouteChoice& choice) {
+  constexpr double kMegabytesPerSecond = 1e3;
+  SOVIA_LOG("port %d: a trial: the kernel moves %.1f MB/s, %zu lanes %.1f", service.at.port[0] << 8 | service.at.port[1],
+            choice.kernel_rate() * kMegabytesPerSecond, choice.lanes(), choice.lane_rate() * kMegabytesPerSecond);
+}
+
+void keep_finding(const Service& service, RouteChoice& choice) {
+  const RouteMemory::Finding finding = choice.take_finding();
+  if (finding.route != RouteMemory::Route::kUnknown) remembered::keep(number_of(service), choice.load(), finding);
+}
+
 void take_step(const Service& service, RouteChoice& choice, std::uint64_t now) {
   const RouteChoice::Stage before = choice.stage();
-  const RouteChoice::Step step = choice.look(view_of(service), now);
+  RouteChoice::View view = view_of(service);
+  if (choice.wants_finding()) view.found = remembered::recall(number_of(service), choice.load_with(view.open));
+  if (view.found.route != RouteMemory::Route::kUnknown && now < view.found.until) log(service, "another process has tried");
+  const RouteChoice::Step step = choice.look(view, now);
+  if (before == RouteChoice::Stage::kLaneWindow && choice.stage() != before) log_rates(service, choice);
+  keep_finding(service, choice);
   if (choice.stage() == RouteChoice::Stage::kLanes && before != choice.stage()) log(service, "stays with lanes");
   switch (step) {
     case RouteChoice::Step::kNone:
@@ -156,10 +179,17 @@ Reason admit(Task& task) {
   const std::uint64_t now = now_ns();
   if (is_slower_peer(with_peer(task), now)) return Reason::kSlower;
   const Service service = service_of(task);
-  if (!services().contains(service) && !has_room()) return Reason::kNone;
+  const bool is_new = !services().contains(service);
+  if (is_new && !has_room()) return Reason::kNone;
   RouteChoice& choice = services()[service];
-  const bool doubtful = choice.stage() == RouteChoice::Stage::kUnknown && is_doubtful(service, task);
-  switch (choice.asked({doubtful, task.socket->demand.sends_files(), mark_of(task)}, now)) {
+  RouteChoice::Ask ask;
+  ask.remembered = is_new && remembered::doubts_lanes(number_of(service), now);
+  ask.large = has_large_pieces(task);
+  ask.doubtful = ask.large || (choice.stage() == RouteChoice::Stage::kUnknown && has_others(service));
+  ask.needs_nic = engine::nic() == nullptr;
+  ask.better_in_kernel = task.socket->demand.sends_files();
+  ask.mark = mark_of(task);
+  switch (choice.asked(ask, now)) {
     case RouteChoice::Answer::kOpen:
       return Reason::kNone;
     case RouteChoice::Answer::kRefuse:
@@ -167,6 +197,7 @@ Reason admit(Task& task) {
     case RouteChoice::Answer::kLater:
       break;
   }
+  if (choice.may_need_no_nic()) return Reason::kTrial;
   const Reason why = open_nic(task.flow);  // now, as the work for that is not to fall into a window
   return why == Reason::kNone ? Reason::kTrial : why;
 }
@@ -193,7 +224,9 @@ void peer_found_slower(const LaneEndpoint& end, std::uint32_t again_ms) {
     if (each.stage == LaneEndpoint::Stage::kOpen && !hears_leave(each)) leave_slower_lane(*each.socket, each, again_ms);
   });
   const auto found = services().find(service);
-  if (!others && found != services().end()) found->second.peer_left(ns, now);
+  if (others || found == services().end()) return;
+  found->second.peer_left(ns, now);
+  keep_finding(service, found->second);
 }
 
 bool trials_go_on() {

@@ -25,7 +25,7 @@ void free_vi(CachedVi* vi) {
 }  // namespace
 
 HelloFlow hello_flow(const Flow& flow) {
-  return {static_cast<std::uint8_t>(flow.ipv6 ? 6 : 4), 0, {}, flow.local, flow.remote};
+  return {static_cast<std::uint8_t>(flow.ipv6 ? 6 : 4), 0, 0, 0, flow.local, flow.remote};
 }
 
 CachedVi::CachedVi(LaneEndpoint& end)

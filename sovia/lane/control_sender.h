@@ -33,6 +33,7 @@ class ControlSender {
   bool post(PacketType type, const void* body = nullptr, std::uint32_t bytes = 0, std::uint32_t flags = 0);
   // Takes the credits owed to the peer, which the packet of this type then carries.
   std::uint32_t take_credits(PacketType type) {
+    if (type == PacketType::kGrow) return credits_.take_growth();
     const std::uint32_t credits = credits_.take_owed();
     if (credits != 0 && type != PacketType::kAck) counters::add(Counter::kAcksPiggybacked);
     return credits;
@@ -40,6 +41,12 @@ class ControlSender {
   // Posts the receive of a place again, so that it may take another packet.
   void give_back(std::uint32_t place) {
     if (!broken_ && !transport_.post_receive(place)) fail();
+  }
+
+  // Has so many receives in use, and posts those that are not yet. False: the lane is broken.
+  bool use_receives(std::uint32_t count) {
+    if (!broken_ && !transport_.use_receives(count)) fail();
+    return !broken_;
   }
 
   // broken(): nothing more can be sent.

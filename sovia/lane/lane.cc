@@ -50,10 +50,10 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
   if (control.is_cut()) return 0;
   const bool direct = rx.close_direct();
   if (direct) rx.forget_direct();
-  if (!control.acceptable(bytes, immediate, rx.has_place())) return cut();
+  if (!control.acceptable(bytes, immediate, rx.has_place((immediate & kFlagLast) != 0))) return cut();
   unsigned changes = 0;
   if (const std::uint32_t credits = credits_of(immediate); credits != 0) {
-    credits_.add(credits);
+    type_of(immediate) == PacketType::kGrow ? credits_.open_more(credits) : credits_.add(credits);
     changes |= LaneChange::kWritable;
   }
   const PacketType type = type_of(immediate);
@@ -70,15 +70,23 @@ unsigned Lane::take(PacketType type, std::uint32_t place, std::uint32_t bytes, s
   switch (type) {
     case PacketType::kData:
       control.set_peer_has_more((flags & kFlagMore) != 0);
+      if ((flags & kFlagLast) != 0) {
+        rx.take_no_more();
+      } else if (credits_.used()) {
+        control.grow_window();
+      }
       return rx.take_data(place, bytes, direct);
     case PacketType::kWakeup: {
       const std::uint32_t window = greeting.take_hello(place);
       if (window == 0) return cut();
       credits_.open(window);
+      if (!sender_.use_receives(receives_for(options_, credits_.window(), greeting.peer_acks()))) return cut();
       return LaneChange::kState | LaneChange::kWritable;
     }
     case PacketType::kAck:
       counters::add(Counter::kAcksReceived);
+      return 0;
+    case PacketType::kGrow:
       return 0;
     case PacketType::kSink:
       return sinks.take_sink(place, flags);

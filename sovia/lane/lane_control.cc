@@ -46,6 +46,12 @@ void LaneControl::give_spent_back() {
   if (credits_.is_ack_due()) post_pending();
 }
 
+void LaneControl::grow_window() {
+  if (!sender_.use_receives(receives_for(options_, credits_.next_window(), greeting_.peer_acks()))) return;
+  credits_.grow();
+  post_pending();
+}
+
 bool LaneControl::post_leave() {
   if (!slower_for_ms_) return sender_.post(PacketType::kLeave);
   const Leave leave{htobe32(*slower_for_ms_)};
@@ -66,6 +72,7 @@ void LaneControl::post_pending() {
     fin_at_ = ring_.control_posted() - 1;
     counters::add(Counter::kFinsSent);
   }
+  if (credits_.has_grown()) sender_.post(PacketType::kGrow);
   if (credits_.is_ack_due() && sender_.post(PacketType::kAck)) {
     ++sender_.stalls().acks;
     counters::add(Counter::kAcksSent);
@@ -76,10 +83,11 @@ bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate, bool 
   const PacketType type = type_of(immediate);
   std::uint32_t flags = 0;
   if (type == PacketType::kFin) flags = kFlagCloses;
-  if (type == PacketType::kData) flags = kFlagMore;
+  if (type == PacketType::kData) flags = kFlagMore | kFlagLast;
   if (type == PacketType::kSink) flags = kFlagRevokes;
   if ((immediate & 0xfff0 & ~flags) != 0) return false;
-  if (credits_of(immediate) > credits_.unreturned()) return false;
+  const std::uint32_t most = type == PacketType::kGrow ? kMostWindow : credits_.unreturned();
+  if (credits_of(immediate) > most) return false;
   if (peer_parked_) return false;
   if (type == PacketType::kPark) return bytes == 0 && (is_unused() || has_ended());
   if (greeting_.has_hello() == (type == PacketType::kWakeup)) return false;
@@ -92,6 +100,8 @@ bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate, bool 
       return bytes != 0 && bytes <= kChunkBytes && receiving_ == State::kUp && has_place;
     case PacketType::kAck:
       return bytes == 0;
+    case PacketType::kGrow:
+      return bytes == 0 && credits_of(immediate) + credits_.peer_window() <= kMostWindow;
     case PacketType::kFin:
       return bytes == 0 && receiving_ != State::kEnded;
     case PacketType::kFinAck:

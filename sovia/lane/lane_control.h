@@ -41,7 +41,7 @@ class LaneControl {
   bool has_pending() const {
     if (broken() || !sender_.has_begun()) return false;
     return greeting_.wants_trust() || wants_leave_ || (wants_fin_ack_ && may_answer_fin()) ||
-           (wants_finish_ && !ring_.has_unposted()) || credits_.is_ack_due();
+           (wants_finish_ && !ring_.has_unposted()) || credits_.is_ack_due() || credits_.has_grown();
   }
   // Whether a packet other than FIN and ACK waits to be posted.
   bool has_more_to_say() const { return greeting_.wants_trust() || wants_leave_ || wants_fin_ack_ || wants_more_; }
@@ -50,6 +50,8 @@ class LaneControl {
     if (credits_.consumed(place)) give_spent_back();
   }
   void give_spent_back();
+  // The peer has used its last credit: it gets a larger window.
+  void grow_window();
 
   // ------------------------------------------------------------------ the direction from here
   State sending() const { return sending_; }

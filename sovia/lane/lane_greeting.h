@@ -20,6 +20,8 @@ class LaneGreeting {
   bool has_hello() const { return greeted_; }
   const std::uint8_t* peer_token() const { return peer_token_; }
   bool peer_carries_messages() const { return peer_carries_messages_; }
+  // ACK packets that the peer may have on their way.
+  std::uint32_t peer_acks() const { return peer_acks_; }
   // Takes the Hello in a receive's place. Returns the peer's window; 0: the packet is no Hello of this protocol.
   std::uint32_t take_hello(std::uint32_t place);
 
@@ -44,6 +46,7 @@ class LaneGreeting {
   ControlSender& sender_;
   bool greeted_ = false, trusted_ = false, wants_trust_ = false, peer_trusts_ = false;
   bool peer_carries_messages_ = false;
+  std::uint32_t peer_acks_ = 0;
   std::uint8_t own_token_[kTokenBytes] = {}, peer_token_[kTokenBytes] = {};
 };
 

@@ -7,6 +7,8 @@
 
 namespace viaduct::sovia {
 
+// The number of ACK packets of one end that may be on their way.
+inline constexpr std::uint32_t kMostAcks = 32;
 // The number of MORE packets of one end that may be on their way.
 inline constexpr std::uint32_t kMostMores = 2;
 
@@ -25,6 +27,9 @@ struct LaneOptions {
   // window.
   bool strict_window = false;
   bool timer = false;  // small sends wait until flush(), whatever is on its way
+  // The window with which a lane begins. It grows to w when the peer has used it up, so that a connection with little
+  // data has few receives, which all take memory in turn. 0: w from the beginning.
+  std::uint32_t first_window = 0;
 };
 // The options with window and threshold inside the limits of a lane.
 LaneOptions within_limits(LaneOptions options);
@@ -33,8 +38,13 @@ LaneOptions within_limits(LaneOptions options);
 struct LanePlaces {
   std::uint32_t data, control, receive;
   std::uint32_t writes;  // 0: the lane has none
+  std::uint32_t receive_at_first;  // of `receive`: those that are posted before the peer is there
 };
 LanePlaces places_for(const LaneOptions& options);
+// The receives that an end needs with this window, if the peer may have `acks` ACK packets on their way.
+std::uint32_t receives_for(const LaneOptions& options, std::uint32_t window, std::uint32_t acks);
+// The number of ACK packets that an end may have on their way.
+std::uint32_t most_acks(const LaneOptions& options);
 
 }  // namespace viaduct::sovia
 

@@ -17,7 +17,7 @@ class LaneRx {
  public:
   using State = LaneControl::State;
   LaneRx(Transport& transport, const LaneOptions& options, Credits& credits, LaneControl& control)
-      : transport_(transport), options_(options), credits_(credits), control_(control), arrivals_(options.window) {}
+      : transport_(transport), options_(options), credits_(credits), control_(control), arrivals_(options.window + 1) {}
 
   std::size_t unread() const { return unread_; }
   // Takes bytes to the pieces, from `skip` bytes into them on. With `peek` the bytes stay.
@@ -57,8 +57,9 @@ class LaneRx {
   bool close_direct();
   void forget_direct() { direct_ = Direct::kNone; }
   bool has_direct() const { return direct_ != Direct::kNone; }
-  // Whether the peer has a credit for one packet more.
-  bool has_place() const { return arrivals_.size() + credits_.kept() < options_.window; }
+  // Whether the peer may send one packet more: it has a credit, or it is the `last` one (kFlagLast).
+  bool has_place(bool last) const { return !last_came_ && (last || credits_.peer_has() != 0); }
+  void take_no_more() { last_came_ = true; }
 
  private:
   struct Arrival {
@@ -74,12 +75,12 @@ class LaneRx {
   const LaneOptions& options_;
   Credits& credits_;
   LaneControl& control_;
-  // Spilled data comes first. arrivals_.size() + credits_.kept() <= options_.window.
+  // Spilled data comes first.
   std::uint64_t received_ = 0;
   Spill spill_;
   Ring<Arrival> arrivals_;
   std::size_t unread_ = 0;
-  bool faulted_ = false;
+  bool faulted_ = false, last_came_ = false;
   Direct direct_ = Direct::kNone;
   DirectNumber direct_number_ = kNoDirect;  // of the reader that began last
   std::uint32_t direct_bytes_ = 0, last_packet_ = 0;

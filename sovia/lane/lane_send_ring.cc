@@ -1,6 +1,7 @@
 #include "sovia/lane/lane_send_ring.h"
 
 #include <cstring>
+#include <numeric>
 
 namespace viaduct::sovia {
 
@@ -8,14 +9,19 @@ LaneSendRing::LaneSendRing(Transport& transport, const LaneOptions& options)
     : transport_(transport),
       options_(options),
       places_(places_for(options)),
+      places_at_(places_.data),
+      free_places_(places_.data),
       chunk_bytes_(places_.data),
       chunk_memory_(places_.data),
-      order_(places_.data + places_.control + places_.writes) {}
+      order_(places_.data + places_.control + places_.writes) {
+  std::iota(free_places_.rbegin(), free_places_.rend(), 0u);
+}
 
 void LaneSendRing::reap() {
   for (std::uint32_t n = transport_.completed(); n > 0 && !order_.empty(); --n) {
     if (order_.front() == Posted::kData) {
-      done_bytes_ += bytes_at(done_++);
+      done_bytes_ += bytes_at(done_);
+      free_places_.push_back(place(done_++));
     } else if (order_.front() == Posted::kControl) {
       ++control_done_;
     } else {
@@ -46,9 +52,13 @@ bool LaneSendRing::post_next(std::uint32_t immediate) {
 
 bool LaneSendRing::post_memory(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                                std::uint32_t immediate, std::uint64_t& position) {
-  if (!transport_.post_memory(place(filled_), data, bytes, memory, immediate)) return false;
+  const std::uint32_t taken = take_place();
+  if (!transport_.post_memory(taken, data, bytes, memory, immediate)) {
+    free_places_.push_back(taken);
+    return false;
+  }
   bytes_at(filled_) = bytes;
-  chunk_memory_[place(filled_)] = data;
+  chunk_memory_[taken] = data;
   position = filled_++;
   ++posted_;
   order_.push_back(Posted::kData);

@@ -131,6 +131,7 @@ void LaneTx::pump(bool push) {
     }
     told_more_ = !last;
     control_.want_more(false);
+    if (drafted_ != 0) hold_more();  // else the agent could send the packet once more
     if (!ring_.post_next(immediate(PacketType::kData, sender_.take_credits(PacketType::kData),
                                    told_more_ ? kFlagMore : 0))) {
       sender_.fail();
@@ -144,9 +145,32 @@ void LaneTx::pump(bool push) {
   const bool more = ring_.has_unposted();
   holds_ = more && credits_.given() != 0 && !sender_.broken();
   if (more && credits_.given() == 0 && !told_more_) tell_more();
-  // set_more() comes after the post: a process that is killed in between has then told of too much, not of too little.
-  if (more != says_more_) ring_.set_more(says_more_ = more);
+  keep_unposted();
   control_.post_pending();
+}
+
+// Ends the draft, which is the next packet to be posted.
+void LaneTx::hold_more() {
+  says_more_ = true;
+  drafted_ = 0;
+  ring_.hold(Transport::Held::kMore, 0);
+}
+
+// Data that is not posted must not be lost unseen if this process is killed now: the peer gets it, if it has a place for
+// it, or learns that something is missing. This comes after the post: a process that is killed in between has then told
+// of too much, not of too little.
+void LaneTx::keep_unposted() {
+  const std::uint64_t unposted = ring_.unposted();
+  if (unposted == 1) {
+    if (!says_more_ && drafted_ == ring_.last_bytes()) return;
+    drafted_ = ring_.last_bytes();
+    says_more_ = false;
+    ring_.hold(Transport::Held::kDraft, immediate(PacketType::kData, 0, kFlagLast));
+  } else if (unposted != 0) {
+    if (!says_more_) hold_more();
+  } else if (std::exchange(says_more_, false)) {
+    ring_.hold(Transport::Held::kNothing, 0);
+  }
 }
 
 // Sends MORE: if this process is killed now, the peer must not take the data so far for all of it. The peer has places

@@ -52,6 +52,8 @@ class LaneTx {
 
  private:
   void tell_more();
+  void keep_unposted();
+  void hold_more();
   bool may_begin() const;
   bool may_join(const iovec* pieces, std::size_t count, std::size_t skip, bool combines);
   bool begin_packet();
@@ -65,7 +67,8 @@ class LaneTx {
   bool holds_ = false, corked_ = false, faulted_ = false;
   bool lack_ = false;
   bool stalled_ = false;
-  bool says_more_ = false;  // as set_more() was last called
+  bool says_more_ = false;  // the transport holds kMore
+  std::uint32_t drafted_ = 0;  // bytes of the last packet in the transport's draft
   bool told_more_ = false;  // the last packet says that more follows, or MORE behind it
   std::uint64_t mores_at_[kMostMores] = {};  // the posted data packets at the last MORE packets
   std::uint32_t joined_ = 0;  // writes that joined a packet

@@ -9,7 +9,7 @@
 //   WAKEUP  the first packet of each end: Hello. Before it nothing else is sent.
 //   TRUST   this end has verified the peer, and will read its packets.
 //   START   the direction goes over the lane from here on: Start.
-//   DATA    bytes of the stream. Uses one credit; no other type does.
+//   DATA    bytes of the stream. Uses one credit (but see kFlagLast); no other type does.
 //   ACK     nothing but credits, one for each DATA packet that has been consumed.
 //   FIN     the direction ends on the lane. Later bytes go through the kernel.
 //   FINACK  FIN has come.
@@ -18,6 +18,7 @@
 //   SINK    memory that a message may be written to, none, or (flag) none any more: Sink.
 //   PLACED  a message has been written there: Placed.
 //   REVOKED no message will be written there any more: the answer to SINK with the flag: Placed.
+//   GROW    the window is larger by so many credits.
 //   PARK    after FIN and FINACK both ways: this end keeps the VI for another connection. When both have
 //           said so, the end whose program connects begins anew with WAKEUP, which names the connection.
 //
@@ -47,12 +48,16 @@ enum class PacketType : std::uint8_t {
   kPlaced = 11,
   kRevoked = 12,
   kPark = 13,
+  kGrow = 14,
 };
 
 // FIN: the program has closed the socket, and reads no more.
 inline constexpr std::uint32_t kFlagCloses = 0x10;
 // DATA: more data is there already, and follows. If the sender is killed, the receiver knows that some is missing.
 inline constexpr std::uint32_t kFlagMore = 0x20;
+// DATA: the last packet of a process that was killed, which its agent has sent. It uses no credit, and comes to one of the
+// receives that the process can't use any more for other packets.
+inline constexpr std::uint32_t kFlagLast = 0x40;
 
 // SINK: the memory is wanted back.
 inline constexpr std::uint32_t kFlagRevokes = 0x40;
@@ -70,14 +75,15 @@ inline constexpr std::uint32_t kChunkBytes = 32 * 1024;  // of one packet, at mo
 inline constexpr std::uint32_t kSmallBytes = 2 * 1024;   // sends up to this are combined
 inline constexpr std::uint32_t kMostMessage = 1u << 30;  // bytes
 inline constexpr std::uint32_t kMostWindow = 256;
-inline constexpr std::uint32_t kProtocolVersion = 5;
+inline constexpr std::uint32_t kProtocolVersion = 6;
 inline constexpr std::size_t kTokenBytes = 16;
 
 // The TCP connection that a lane is for, as the sender sees it.
 struct HelloFlow {
   std::uint8_t family;  // 4 or 6
   std::uint8_t messages;  // 1: the sender's lane knows SINK, PLACED and REVOKED
-  std::uint8_t reserved[2];
+  std::uint8_t acks;      // ACK packets that the sender may have on their way; 0: kMostAcks
+  std::uint8_t reserved;
   FlowEnd near, far;
 };
 static_assert(sizeof(HelloFlow) == 40);

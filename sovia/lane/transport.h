@@ -26,6 +26,8 @@ class Transport {
   virtual bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes,
                            std::uint32_t memory, std::uint32_t immediate) = 0;
   virtual bool post_receive(std::uint32_t place) = 0;
+  // Has at least so many receives in use, the first places: posts those that never were.
+  virtual bool use_receives(std::uint32_t count) = 0;
 
   // To be called when a post above has returned false: the lane carries nothing more. Called with the lane locked.
   virtual void failed() = 0;
@@ -37,9 +39,12 @@ class Transport {
   // memory.
   virtual bool unredirect() = 0;
 
-  // Whether the lane holds data back that it has not posted: if the process is killed now, the peer must learn that
-  // some is missing.
-  virtual void set_more(bool more) = 0;
+  // The data that the lane holds back, for the peer's sake if the process is killed now: kDraft is the packet of one data
+  // place that more data may join, of which a copy is kept, and sent then. kMore: the peer must learn that something is
+  // missing, and there is no draft. The bytes of a draft that was there before must be as they were. Other packets may
+  // be posted while there is a draft; before the draft itself is posted there must be kMore.
+  enum class Held : std::uint8_t { kNothing, kDraft, kMore };
+  virtual void hold(Held what, std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) = 0;
 
   // The number of packets that have completed since the last call.
   virtual std::uint32_t completed() = 0;

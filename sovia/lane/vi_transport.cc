@@ -1,52 +1,22 @@
 #include "sovia/lane/vi_transport.h"
 
 #include <sched.h>
-#include <sys/mman.h>
 #include <vipl/vipl_ext.h>
 
+#include <algorithm>
 #include <new>
 
 #include "sovia/lane/packet.h"
 #include "sovia/lane/vi_calls.h"
 #include "sovia/process/options.h"
-#include "sovia/process/units.h"
 
 namespace viaduct::sovia {
-namespace {
 
-// The distance from one chunk to the next. With 32 KB the beginnings of all chunks, where small messages lie, would
-// share four sets of a cache.
-constexpr std::size_t kStride = kChunkBytes + 128;
-
-std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-
-}  // namespace
-
-// Maps memory for the descriptors and the places.
-bool ViTransport::map() {
-  const std::size_t posts = places_.data + places_.control + places_.receive + places_.writes;
-  const std::size_t small = whole_pages(posts * sizeof(Posted) + places_.control * kControlBytes);
-  const std::size_t bytes = small + whole_pages((places_.data + places_.receive) * kStride);
-  std::byte* const base = vi_calls::map(bytes);
-  if (base == nullptr) return false;
-  pages_ = {base, bytes};
-  at_.data = reinterpret_cast<Posted*>(base);
-  at_.control = at_.data + places_.data;
-  at_.receive = at_.control + places_.control;
-  at_.writes = at_.receive + places_.receive;
-  at_.control_bytes = base + posts * sizeof(Posted);
-  at_.data_chunks = base + small;
-  at_.receive_chunks = at_.data_chunks + places_.data * kStride;
-  for (std::uint32_t i = 0; i < posts; ++i) at_.data[i].owner = &receives;
-  for (std::uint32_t i = 0; i < places_.receive; ++i) at_.receive[i].place = i;
-  return true;
-}
-
-// Makes the VI and posts all its receives.
+// Makes the VI and posts its first receives.
 bool ViTransport::create() {
   // A protection tag of its own keeps memory opened to one peer closed to the others. Without a tag the lane has no
   // RDMA.
-  if (places_.writes != 0 && VipCreatePtag(nic_.handle(), &ptag_) != VIP_SUCCESS) ptag_ = nullptr;
+  if (pages_.places().writes != 0 && VipCreatePtag(nic_.handle(), &ptag_) != VIP_SUCCESS) ptag_ = nullptr;
   const bool reads = ptag_ != nullptr && nic_.reads_remote();
   VIP_MEM_ATTRIBUTES memory{};
   VIP_VI_ATTRIBUTES attributes{};
@@ -55,22 +25,19 @@ bool ViTransport::create() {
   memory.Ptag = attributes.Ptag = ptag_ != nullptr ? ptag_ : nic_.ptag();
   attributes.EnableRdmaWrite = ptag_ != nullptr ? VIP_TRUE : VIP_FALSE;
   attributes.EnableRdmaRead = reads ? VIP_TRUE : VIP_FALSE;
-  if (VipRegisterMem(nic_.handle(), pages_.data(), pages_.size(), &memory, &memory_) != VIP_SUCCESS ||
+  if (VipRegisterMem(nic_.handle(), pages_.all().data(), pages_.all().size(), &memory, &memory_) != VIP_SUCCESS ||
       VipCreateVi(nic_.handle(), &attributes, nullptr, nic_.cq(), &vi_) != VIP_SUCCESS) {
     return false;
   }
-  if (ptag_ != nullptr) remote_.emplace(nic_, vi_, ptag_, at_.writes, memory_, reads);
-  for (std::uint32_t i = 0; i < places_.receive; ++i) {
-    if (!post_receive(i)) return false;
-  }
-  return true;
+  if (ptag_ != nullptr) remote_.emplace(nic_, vi_, ptag_, pages_.writes(), memory_, reads);
+  return use_receives(pages_.places().receive_at_first);
 }
 
 ViTransport* ViTransport::make(ProcessNic& nic, const LanePlaces& places, const Flow& flow,
                                const std::uint8_t (&peer)[6], std::uint32_t number, std::uint32_t timeout_ms) {
   auto* const made = new (std::nothrow) ViTransport(nic, places);
   if (made == nullptr) return nullptr;
-  if (!made->map()) {
+  if (!made->pages_.map()) {
     delete made;
     return nullptr;
   }
@@ -91,34 +58,28 @@ void ViTransport::disconnect() { VipDisconnect(vi_); }
 void ViTransport::destroy() {
   if (vi_ != nullptr) vi_calls::destroy(vi_);
   remote_.reset();
-  if (memory_ != 0) VipDeregisterMem(nic_.handle(), pages_.data(), memory_);
+  if (memory_ != 0) VipDeregisterMem(nic_.handle(), pages_.all().data(), memory_);
   if (ptag_ != nullptr) VipDestroyPtag(nic_.handle(), ptag_);
-  munmap(pages_.data(), pages_.size());
   delete this;
 }
 
-void ViTransport::trim() {
-  const auto used = static_cast<std::size_t>(at_.data_chunks - pages_.data());
-  madvise(at_.data_chunks, pages_.size() - used, MADV_DONTNEED);
-}
+void ViTransport::trim() { pages_.trim(); }
 
-std::byte* ViTransport::data_chunk(std::uint32_t place) { return at_.data_chunks + place * kStride; }
-std::byte* ViTransport::control_bytes(std::uint32_t place) {
-  return at_.control_bytes + std::size_t{place} * kControlBytes;
-}
-std::byte* ViTransport::received(std::uint32_t place) { return at_.receive_chunks + place * kStride; }
+std::byte* ViTransport::data_chunk(std::uint32_t place) { return pages_.data_chunk(place); }
+std::byte* ViTransport::control_bytes(std::uint32_t place) { return pages_.control_bytes(place); }
+std::byte* ViTransport::received(std::uint32_t place) { return pages_.receive_chunk(place); }
 
 bool ViTransport::post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
-  return send(at_.data[place], data_chunk(place), bytes, memory_, immediate);
+  return send(pages_.data()[place], data_chunk(place), bytes, memory_, immediate);
 }
 
 bool ViTransport::post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
-  return send(at_.control[place], control_bytes(place), bytes, memory_, immediate);
+  return send(pages_.control()[place], control_bytes(place), bytes, memory_, immediate);
 }
 
 bool ViTransport::post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                               std::uint32_t immediate) {
-  return send(at_.data[place], data, bytes, memory, immediate);
+  return send(pages_.data()[place], data, bytes, memory, immediate);
 }
 
 bool ViTransport::send(Posted& posted, const void* data, std::uint32_t bytes, std::uint32_t memory,
@@ -127,7 +88,16 @@ bool ViTransport::send(Posted& posted, const void* data, std::uint32_t bytes, st
 }
 
 bool ViTransport::post_receive(std::uint32_t place) {
-  return vi_calls::receive(vi_, at_.receive[place], received(place), kChunkBytes, memory_);
+  return vi_calls::receive(vi_, pages_.receive()[place], received(place), kChunkBytes, memory_);
+}
+
+bool ViTransport::use_receives(std::uint32_t count) {
+  for (; receives_used_ < std::min(count, pages_.places().receive); ++receives_used_) {
+    pages_.receive()[receives_used_].owner = &receives;
+    pages_.receive()[receives_used_].place = receives_used_;
+    if (!post_receive(receives_used_)) return false;
+  }
+  return true;
 }
 
 bool ViTransport::redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
@@ -146,7 +116,14 @@ bool ViTransport::unredirect() {
   return result == VIP_SUCCESS;
 }
 
-void ViTransport::set_more(bool more) { VipxSetMore(vi_, more ? VIP_TRUE : VIP_FALSE); }
+void ViTransport::hold(Held what, std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
+  static_assert(kChunkBytes <= VIPX_MAX_DRAFT);
+  if (what != Held::kDraft) {
+    VipxSetMore(vi_, what == Held::kMore ? VIP_TRUE : VIP_FALSE);
+  } else {
+    VipxSetDraft(vi_, data_chunk(place), bytes, immediate);
+  }
+}
 
 std::uint32_t ViTransport::completed() { return vi_calls::completed(vi_); }
 

@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include "sovia/lane/lane_options.h"
+#include "sovia/lane/lane_pages.h"
 #include "sovia/lane/lane_vi.h"
 #include "sovia/lane/tcp_route.h"
 #include "sovia/lane/vi_remote_memory.h"
@@ -18,7 +18,7 @@ namespace viaduct::sovia {
 
 class ViTransport final : public Transport, public LaneVi {
  public:
-  // Makes a VI with all receives posted, which asks for its peer. nullptr if something has run out. `number`: which
+  // Makes a VI with the first receives posted, which asks for its peer. nullptr if something has run out. `number`: which
   // lane of the connection it is.
   static ViTransport* make(ProcessNic& nic, const LanePlaces& places, const Flow& flow,
                            const std::uint8_t (&peer)[6], std::uint32_t number, std::uint32_t timeout_ms);
@@ -41,9 +41,10 @@ class ViTransport final : public Transport, public LaneVi {
   bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes,
                    std::uint32_t memory, std::uint32_t immediate) override;
   bool post_receive(std::uint32_t place) override;
+  bool use_receives(std::uint32_t count) override;
   bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) override;
   bool unredirect() override;
-  void set_more(bool more) override;
+  void hold(Held what, std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override;
   void failed() override {
     if (receives.told != nullptr) receives.told->transport_failed();
   }
@@ -52,22 +53,17 @@ class ViTransport final : public Transport, public LaneVi {
  private:
   using Posted = PostedDescriptor;
 
-  ViTransport(ProcessNic& nic, const LanePlaces& places) : nic_(nic), places_(places) {}
+  ViTransport(ProcessNic& nic, const LanePlaces& places) : nic_(nic), pages_(places) {}
   ~ViTransport() = default;
-  bool map();
   bool create();
   bool send(Posted& posted, const void* data, std::uint32_t bytes, std::uint32_t memory, std::uint32_t immediate);
 
   ProcessNic& nic_;
-  const LanePlaces places_;
   VIP_VI_HANDLE vi_ = nullptr;
   VIP_PROTECTION_HANDLE ptag_ = nullptr;  // its own, if the peer may write to memory of the program's
   VIP_MEM_HANDLE memory_ = 0;
-  std::span<std::byte> pages_;
-  struct {
-    Posted *data, *control, *receive, *writes;
-    std::byte *data_chunks, *control_bytes, *receive_chunks;
-  } at_{};  // in `pages_`
+  LanePages pages_;
+  std::uint32_t receives_used_ = 0;
   std::optional<ViRemoteMemory> remote_;
   // VIP_CONTROL_QFENCE keeps small messages from sharing a frame: messages with a fence, which waits for reads of
   // remote memory, never do.

@@ -54,7 +54,7 @@ MessageReceiver::Taken MessageReceiver::take_stream(int fd, const iovec* pieces,
   if (attempt == Attempt::kAgain) return Taken::kNone;
   if (attempt != Attempt::kDone) return Taken::kFailed;
   if (got == 0) return Taken::kEnd;
-  if ((flags & MSG_PEEK) == 0) note_kernel_bytes(socket_, fd, got);
+  if ((flags & MSG_PEEK) == 0) note_kernel_bytes(socket_, fd, Direction::kReceiving, got);
   bytes = static_cast<std::size_t>(got);
   return Taken::kSome;
 }

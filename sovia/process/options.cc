@@ -112,7 +112,7 @@ void describe_refusal(char* message, std::size_t room, const char* variable, con
            least, most, used);
 }
 
-// The variables for this library, each as "NAME=VALUE". Never destroyed.
+// The variables for this library and for VIPL, each as "NAME=VALUE". Never destroyed.
 using Variables = std::vector<std::string>;
 
 const Variables& variables() {
@@ -120,20 +120,24 @@ const Variables& variables() {
     auto& kept = *new Variables;
     if (getauxval(AT_SECURE) != 0 || environ == nullptr) return kept;
     for (const char* const* each = environ; *each != nullptr; ++each) {
-      if (strncmp(*each, "SOVIA_", 6) == 0) kept.emplace_back(*each);
+      if (strncmp(*each, "SOVIA_", 6) == 0 || strncmp(*each, "VIADUCT_", 8) == 0) kept.emplace_back(*each);
     }
     return kept;
   }();
   return g_kept;
 }
 
-const char* from_environment(const char* variable) {
+}  // namespace
+
+const char* kept_variable(const char* variable) {
   const std::size_t bytes = strlen(variable);
   for (const std::string& each : variables()) {
     if (each.compare(0, bytes, variable) == 0 && each[bytes] == '=') return each.c_str() + bytes + 1;
   }
   return nullptr;
 }
+
+namespace {
 
 // The identity of descriptor 2 when the library was loaded. A program may have closed descriptor 2 since, and opened a
 // data file there.
@@ -165,7 +169,7 @@ int open_debug_file(const char* path) {
 }
 
 void prepare_debugging() {
-  const char* const value = from_environment("SOVIA_DEBUG");
+  const char* const value = kept_variable("SOVIA_DEBUG");
   if (value == nullptr || *value == '\0' || strcmp(value, "0") == 0) return;
   if (strcmp(value, "1") == 0) {
     g_debugging = may_use_stderr();
@@ -179,7 +183,7 @@ void prepare_debugging() {
 Options read_all() {
   const int saved = errno;
   prepare_debugging();
-  const Options read = read_options(from_environment, tell_on_stderr);
+  const Options read = read_options(kept_variable, tell_on_stderr);
   errno = saved;
   return read;
 }

@@ -29,6 +29,8 @@ inline constexpr std::uint64_t kRouteAuto = 0, kRouteLane = 1, kRouteKernel = 2;
   X(lanes, "SOVIA_LANES", 1, 0, 1, kFlag, "open lanes; 0: everything goes through the kernel")   \
   X(route, "SOVIA_ROUTE", kRouteAuto, kRouteAuto, kRouteKernel, kRoute,                             \
     "auto, lane or kernel: where data goes; auto: where more of it is moved")                     \
+  X(remember, "SOVIA_REMEMBER", 1, 0, 1, kFlag,                                                    \
+    "keep what trials of routes have found for the next programs")                                \
   X(local, "SOVIA_LOCAL", 1, 0, 1, kFlag,                                                        \
     "open lanes to programs of the same host too")                                               \
   X(upgrade_after, "SOVIA_UPGRADE_AFTER", 4, 0, 1'000'000, kCount,                               \
@@ -74,13 +76,16 @@ struct Options {
   const char* config = "";  // the row's name
 };
 
-// Copies the variables of the environment that are for this library, once. To be called when the library is
+// Copies the variables of the environment that are for this library and for VIPL, once. To be called when the library is
 // loaded: later another thread may be changing the environment.
 void keep_environment();
 
 // The options, read from the kept environment at the first call. Invalid values are reported on standard error and not
 // used.
 const Options& options();
+
+// A kept variable's value, or nullptr. The text lives as long as the process.
+const char* kept_variable(const char* variable);
 
 // For tests: reads `environment(variable)`; `complain` gets each message, without a new line.
 Options read_options(const char* (*environment)(const char* variable),

@@ -9,6 +9,7 @@ namespace viaduct::sovia {
 namespace {
 
 constexpr std::uint32_t kCallsAgain = 64;  // before the second try for a lane, doubled each time
+constexpr std::uint64_t kLongBurst = 4'096;  // bytes
 constexpr std::uint32_t kMostCallsAgain = 1u << 20;
 // A connection that lives for longer than this is worth a lane however little it moves: its bypass ends.
 constexpr std::uint64_t kShortNs = 10'000'000;
@@ -17,11 +18,18 @@ constexpr std::uint64_t kShortNs = 10'000'000;
 
 std::atomic<std::uint32_t> LaneDemand::g_round{1};
 
-bool LaneDemand::count(std::uint64_t bytes) {
+bool LaneDemand::count(Direction direction, std::uint64_t bytes) {
+  if (bursts() == 0 || burst_direction_.load(std::memory_order_relaxed) != direction) {
+    bursts_.fetch_add(1, std::memory_order_relaxed);
+    burst_bytes_.store(0, std::memory_order_relaxed);
+    burst_direction_.store(direction, std::memory_order_relaxed);
+  }
+  const std::uint64_t burst = burst_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   const std::uint32_t calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::uint64_t all = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   if (calls_needed_ != 0) return calls >= calls_needed_;
-  return calls >= options().upgrade_after || all >= options().upgrade_bytes;
+  // How large a burst is that goes on, the next calls show: many programs read large answers in small pieces.
+  return (calls >= options().upgrade_after && burst < kLongBurst) || all >= options().upgrade_bytes;
 }
 
 void LaneDemand::put_off() {
@@ -33,6 +41,7 @@ void LaneDemand::put_off() {
 void LaneDemand::forget_all() {
   calls_.store(0);
   bytes_.store(0);
+  bursts_.store(0);
 }
 
 void LaneDemand::begin_bypass() {

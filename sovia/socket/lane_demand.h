@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "sovia/socket/peer_history.h"
+#include "sovia/socket/route.h"
 
 namespace viaduct::sovia {
 
@@ -17,7 +18,7 @@ class LaneDemand {
   static constexpr std::uint32_t kCallsOfChild = 1024;  // before a connection that was inherited by fork is worth a lane
 
   // A call has moved `bytes` by the kernel. True: the connection is worth a lane now.
-  bool count(std::uint64_t bytes);
+  bool count(Direction direction, std::uint64_t bytes);
   // A try for a lane has failed, or its lane has ended: the next comes after twice as many calls.
   void put_off();
   // A lane takes `calls` calls from now on; 0: as many as the options say.
@@ -62,15 +63,17 @@ class LaneDemand {
   // The program sends files by sendfile(), which the kernel does without a copy.
   void set_sends_files() { sends_files_.store(true, std::memory_order_relaxed); }
   bool sends_files() const { return sends_files_.load(std::memory_order_relaxed); }
-  // The calls that have moved data by the kernel, and the bytes, since the last ask or refusal.
-  std::uint32_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  // The bytes that the kernel has moved since the last ask or refusal, and in how many bursts: calls one after the other
+  // in the same direction.
+  std::uint32_t bursts() const { return bursts_.load(std::memory_order_relaxed); }
   std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
   void end_bypass_unlike_others(std::uint64_t bytes);
 
-  std::atomic<std::uint32_t> calls_{0};
-  std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<std::uint32_t> calls_{0}, bursts_{0};
+  std::atomic<Direction> burst_direction_{Direction::kSending};
+  std::atomic<std::uint64_t> bytes_{0}, burst_bytes_{0};
   std::uint32_t calls_needed_ = 0;  // 0: as many as the option says
   std::atomic<std::int32_t> bypass_calls_{0};
   static constexpr std::uint32_t kAnyRound = 0;

@@ -211,9 +211,9 @@ void ask_for_lane(Socket& socket, int fd) {
 
 }  // namespace
 
-void count_for_lane(Socket& socket, int fd, ssize_t bytes) {
+void count_for_lane(Socket& socket, int fd, Direction direction, ssize_t bytes) {
   if (socket.demand.bypasses()) return socket.demand.count_bypass(static_cast<std::uint64_t>(bytes));
-  const bool worth = socket.demand.count(static_cast<std::uint64_t>(bytes));
+  const bool worth = socket.demand.count(direction, static_cast<std::uint64_t>(bytes));
   if (socket.demand.take_connecting()) {
     connection_made(socket, fd, Role::kCaller);
     if (!socket.link.is_idle() || socket.demand.bypasses()) return;

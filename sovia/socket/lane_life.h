@@ -49,9 +49,9 @@ inline void end_bypass(Socket& socket, ssize_t moved) {
 // once.
 void connection_made(Socket& socket, int fd, Role role);
 // A call has moved `bytes` by the kernel: asks for a lane if the connection is worth one now.
-void count_for_lane(Socket& socket, int fd, ssize_t bytes);
-inline void note_kernel_bytes(Socket& socket, int fd, ssize_t bytes) {
-  if (bytes > 0 && socket.link.is_idle() && socket.may_use_lane()) count_for_lane(socket, fd, bytes);
+void count_for_lane(Socket& socket, int fd, Direction direction, ssize_t bytes);
+inline void note_kernel_bytes(Socket& socket, int fd, Direction direction, ssize_t bytes) {
+  if (bytes > 0 && socket.link.is_idle() && socket.may_use_lane()) count_for_lane(socket, fd, direction, bytes);
 }
 // Makes a call that sends by the kernel alone and does not wait, if the direction is the kernel's. False: it is not, or the
 // socket waits for room.
@@ -63,7 +63,7 @@ bool send_in_kernel_at_once(Socket& socket, int fd, KernelCall&& call, ssize_t& 
     if (!socket.tx.unacked.empty() || socket.reset) return false;
     result = call();
   }
-  note_kernel_bytes(socket, fd, result);
+  note_kernel_bytes(socket, fd, Direction::kSending, result);
   return true;
 }
 // Forbids the sending direction to use a lane from now on.

@@ -146,7 +146,8 @@ bool Socket::await_coming_down(int fd) {
     end = link.end;
     if (end == nullptr) return false;
     const std::scoped_lock lane_guard(end->lane.lock());
-    if (!is_coming_down(*this)) return false;
+    const bool breaks = end->lane.control.broken() && !end->lane.control.is_cut() && !fallback.done;
+    if (!is_coming_down(*this) && !breaks) return false;
     ++end->pins;
   }
   await_end_of_sending(fd, *end);

@@ -49,12 +49,13 @@ class IovecTail {
   msghdr message_{};
 };
 
-// Wakes the threads that wait for the socket if a direction has come down to the kernel (`happened`): they must now ask
-// the kernel for more events. To be made before the socket is locked, so that the destructor runs after its unlocking.
-class CameDown {
+// Tells the threads and sets that wait for the socket when a direction has moved to the kernel or to the lane
+// (`happened`): the events of the other one count now, also those that have come already. To be made before the socket
+// is locked, so that the destructor runs after its unlocking.
+class RouteMove {
  public:
-  explicit CameDown(Socket& socket) : socket_(socket) {}
-  ~CameDown() {
+  explicit RouteMove(Socket& socket) : socket_(socket) {}
+  ~RouteMove() {
     if (!happened) return;
     const int error = errno;
     socket_.changed();

@@ -58,7 +58,7 @@ ssize_t receive_undisturbed(Socket& socket, int fd, const iovec* pieces, std::si
   }
   if (!took) return bytes;
   counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
-  note_kernel_bytes(socket, fd, bytes);
+  note_kernel_bytes(socket, fd, Direction::kReceiving, bytes);
   return bytes;
 }
 
@@ -207,30 +207,33 @@ bool Socket::finds_nothing(int flags) {
 
 Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                             ssize_t& bytes) {
-  CameDown came_down(*this);
+  RouteMove move(*this);
   const std::scoped_lock guard(rx.lock);
   fd = current(fd);
   if (rx.inherited != nullptr) {
     const Attempt attempt = receive_inherited_bytes(*this, pieces, count, skip, (flags & MSG_PEEK) != 0, bytes);
     if (attempt != Attempt::kAgain) return attempt;
-    came_down.happened = !may_use_lane();
+    move.happened = !may_use_lane();
   }
   if (reset && (link.end == nullptr || rx.route == Phase::kKernelAgain)) return reset.fail(Attempt::kDone);
   if (link.end == nullptr) return receive_from_kernel(*this, fd, pieces, count, skip, flags, bytes);
   bool cut = false;
-  const Attempt on_lane = receive_from_lane(*this, pieces, count, skip, flags, bytes, came_down.happened, cut);
+  const Attempt on_lane = receive_from_lane(*this, pieces, count, skip, flags, bytes, move.happened, cut);
   if (on_lane != Attempt::kKernel) return on_lane;
   if (cut && !fallback.done) {
     const std::scoped_lock guard_out(tx.lock);
     fall_back_locked(*this, fd);
-    came_down.happened = true;
+    move.happened = true;
   }
   if (reset && rx.route != Phase::kDrain) return reset.fail(Attempt::kDone);
   if (fallback.done && rx.route == Phase::kLane) {
     receiving_changed(RouteEvent::kLaneEnded);
     background::look_at(*link.end);
   }
-  return receive_from_kernel(*this, fd, pieces, count, skip, flags, bytes);
+  const bool drains = rx.route == Phase::kDrain;
+  const Attempt attempt = receive_from_kernel(*this, fd, pieces, count, skip, flags, bytes);
+  move.happened |= drains && rx.route == Phase::kLane;
+  return attempt;
 }
 
 ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flags) {
@@ -262,7 +265,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
         if (!waiting->await_moment(fd)) return bytes;
         continue;
       }
-      note_kernel_bytes(*this, fd, bytes);
+      note_kernel_bytes(*this, fd, Direction::kReceiving, bytes);
       done += static_cast<std::size_t>(bytes);
       if (!all || done >= wanted) return static_cast<ssize_t>(done);
       continue;

@@ -155,13 +155,13 @@ Attempt send_in_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t 
 Attempt try_send(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                  ssize_t& bytes, Direct* direct, bool looked) {
   {
-    CameDown came_down(socket);
+    RouteMove move(socket);
     const std::scoped_lock guard(socket.tx.lock);
     fd = socket.current(fd);
     if (socket.reset) return socket.reset.fail(Attempt::kPipe);
     if (socket.link.end != nullptr) {
       const std::scoped_lock lane_guard(socket.link.end->lane.lock());
-      came_down.happened = choose_route(socket, fd);
+      move.happened = choose_route(socket, fd);
       if (socket.tx.route == Phase::kLane) {
         return send_on_lane(socket, fd, pieces, count, skip, flags, bytes, direct, looked);
       }
@@ -170,7 +170,7 @@ Attempt try_send(Socket& socket, int fd, const iovec* pieces, std::size_t count,
     const Attempt attempt = send_in_kernel(socket, fd, pieces, count, skip, flags, bytes);
     if (attempt != Attempt::kDone) return attempt;
   }
-  note_kernel_bytes(socket, fd, bytes);
+  note_kernel_bytes(socket, fd, Direction::kSending, bytes);
   return Attempt::kDone;
 }
 

@@ -1,6 +1,6 @@
 # Unit tests of SOVIA without a NIC.
 sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test tests/unit/sovia/peer_history_test \
-	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test tests/unit/sovia/route_choice_test tests/unit/sovia/spin_time_test \
+	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test tests/unit/sovia/route_choice_test tests/unit/sovia/route_memory_test tests/unit/sovia/spin_time_test \
 	tests/unit/sovia/route_test
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
@@ -58,9 +58,17 @@ tests_unit_sovia_spin_time_test_LDADD = $(TEST_LIBS)
 
 tests_unit_sovia_route_choice_test_SOURCES = \
 	sovia/background/route_choice.cc sovia/background/route_choice.h \
+	sovia/background/route_memory.cc sovia/process/libc.cc sovia/process/own_descriptors.cc \
 	tests/unit/sovia/route_choice_test.cc
 tests_unit_sovia_route_choice_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_route_choice_test_LDADD = $(TEST_LIBS)
+
+tests_unit_sovia_route_memory_test_SOURCES = \
+	sovia/background/route_memory.cc sovia/background/route_memory.h \
+	sovia/process/libc.cc sovia/process/own_descriptors.cc \
+	tests/unit/sovia/route_memory_test.cc
+tests_unit_sovia_route_memory_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_route_memory_test_LDADD = $(TEST_LIBS)
 
 tests_unit_sovia_registrations_test_SOURCES = \
 	sovia/lane/registrations.cc sovia/process/counters.cc sovia/process/libc.cc sovia/process/own_descriptors.cc \

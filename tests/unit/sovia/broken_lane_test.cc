@@ -167,6 +167,15 @@ TEST(BrokenLane, LeavesAResetToALaterCall) {
   EXPECT_EQ(send(connection), -EPIPE);
 }
 
+// As with TCP, whose buffer has room: a program that did not wait for room need not begin to.
+TEST(BrokenLane, TakesASmallSendBeforeItIsCut) {
+  Connection connection;
+  connection.up();
+  connection.near_transport().break_down();  // the NIC refuses what is posted
+  EXPECT_EQ(send(connection), 1);
+  EXPECT_EQ(send(connection), 1);
+}
+
 TEST(BrokenLane, TellsAResetToWhoSendsFirst) {
   Connection connection;
   connection.sends_on_lane();

@@ -69,6 +69,21 @@ TEST(EpollLevel, ALaneThatIsThereAlreadyCountsWhenTheSocketIsAdded) {
   EXPECT_EQ(set.wait(), "7:IN");
 }
 
+// The lane's data has come while the kernel's was unread, and nothing comes behind it.
+TEST(EpollLevel, TellsOfTheLanesDataWhenTheKernelsHasBeenRead) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  c.peer_sends("kernel");
+  c.receives_on_lane();
+  c.lane_brings("lane");
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(c.receive(), "kernel");
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(c.receive(), "lane");
+  EXPECT_EQ(set.wait(), "");
+}
+
 TEST(EpollLevel, SleepsUntilTheLaneHasSomething) {
   Connection c;
   Epoll set;

@@ -33,7 +33,7 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
         control_busy_(places.control),
         write_busy_(places.writes),
         receive_posted_(places.receive) {
-    for (std::uint32_t i = 0; i < places.receive; ++i) post_receive(i);
+    use_receives(places.receive_at_first);
   }
   void connect(FakeTransport& peer) { peer_ = &peer; }
 
@@ -53,6 +53,7 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
   }
   bool post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override {
     EXPECT_LE(bytes, kChunkBytes);
+    EXPECT_NE(held_, Held::kDraft) << "the draft would be sent twice";
     return post({true, place, data_chunk(place), bytes, immediate, {}});
   }
   bool post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override {
@@ -71,6 +72,14 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
     receives_.push_back(place);
     return true;
   }
+  bool use_receives(std::uint32_t count) override {
+    EXPECT_LE(count, places_.receive);
+    for (; receives_used_ < count; ++receives_used_) {
+      if (!post_receive(receives_used_)) return false;
+    }
+    return true;
+  }
+  std::uint32_t receives_used() const { return receives_used_; }
   void failed() override {
     ++failures_;
     if (receives.told != nullptr) receives.told->transport_failed();
@@ -88,7 +97,19 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
     redirected_ = {};
     return used;
   }
-  void set_more(bool more) override { more_ = more; }
+  void hold(Held what, std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override {
+    held_ = what;
+    draft_immediate_ = immediate;
+    if (what != Held::kDraft) return draft_.clear();
+    EXPECT_LE(bytes, kChunkBytes);
+    draft_.assign(data_chunk(place), data_chunk(place) + bytes);
+  }
+  const std::vector<std::byte>& draft() const { return draft_; }
+  // As an agent does when the process has been killed.
+  void send_draft() {
+    ASSERT_EQ(held_, Held::kDraft);
+    on_way_.push_back({false, 0, draft_.data(), static_cast<std::uint32_t>(draft_.size()), draft_immediate_, draft_});
+  }
   bool post_write(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t,
                   std::uint64_t to, std::uint32_t to_memory) override {
     if (down_) return false;
@@ -209,7 +230,7 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
   std::uint64_t credits_sent() const { return credits_sent_; }
   std::uint64_t data_bytes() const { return data_bytes_; }
   std::uint32_t last_immediate() const { return last_immediate_; }
-  bool has_more() const { return more_; }
+  bool has_more() const { return held_ == Held::kMore; }
 
  private:
   struct Packet {
@@ -306,7 +327,11 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
   std::deque<Arrival> arrivals_;
   std::uint32_t completed_ = 0, failures_ = 0;
   FakeTransport* peer_ = nullptr;
-  bool down_ = false, more_ = false, holds_writes_ = false;
+  bool down_ = false, holds_writes_ = false;
+  Held held_ = Held::kNothing;
+  std::vector<std::byte> draft_;
+  std::uint32_t draft_immediate_ = 0;
+  std::uint32_t receives_used_ = 0;
   struct {
     std::byte* to;
     std::uint32_t bytes;

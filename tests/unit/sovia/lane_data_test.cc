@@ -203,14 +203,127 @@ TEST(LaneMore, IsToldNoMoreOftenThanThePeerHasPlaces) {
 }
 
 // For the observer of a killed process, which can send no packet any more.
-TEST(LaneMore, IsToldToTheWireWhileSmallDataIsHeldBack) {
+TEST(LaneDraft, IsKeptWhileSmallDataIsHeldBack) {
   LanePair pair;
   pair.start();
   ASSERT_EQ(pair.a.put(10, true), 10u);
-  EXPECT_FALSE(pair.a.transport.has_more());
-  ASSERT_EQ(pair.a.put(10, true), 10u);
-  EXPECT_TRUE(pair.a.transport.has_more());
+  EXPECT_EQ(pair.a.transport.draft().size(), 0u) << "it has gone";
+  for (std::size_t bytes = 10; bytes <= 50; bytes += 10) {
+    ASSERT_EQ(pair.a.put(10, true), 10u);
+    EXPECT_EQ(pair.a.transport.draft().size(), bytes);
+    EXPECT_FALSE(pair.a.transport.has_more());
+  }
+  pair.settle();
   pair.a.lane.tx.flush();
+  ASSERT_EQ(pair.a.put(10, true), 10u);
+  ASSERT_EQ(pair.a.put(20, true), 20u);
+  EXPECT_EQ(pair.a.transport.draft().size(), 20u) << "of the next packet";
+}
+
+LaneOptions growing(std::uint32_t first, std::uint32_t w, std::uint32_t t) {
+  LaneOptions options = window(w, t);
+  options.first_window = first;
+  return options;
+}
+
+// A connection whose reader keeps up has no more receives than it began with.
+TEST(LaneWindow, StaysSmallWhileFewPacketsAreOnTheirWay) {
+  LanePair pair(growing(8, 32, 16));
+  pair.start();
+  const std::uint32_t before = pair.b.transport.receives_used();
+  EXPECT_LT(before, 30u);
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(pair.a.put(100), 100u);
+    pair.settle();
+    ASSERT_EQ(pair.b.get(100), 100u);
+    ASSERT_EQ(pair.b.put(10), 10u);
+    pair.settle();
+    ASSERT_EQ(pair.a.get(10), 10u);
+  }
+  EXPECT_EQ(pair.b.transport.receives_used(), before);
+  EXPECT_EQ(pair.b.transport.sent(PacketType::kGrow), 0u);
+}
+
+TEST(LaneWindow, GrowsToItsSizeWhenItIsUsedUp) {
+  LanePair pair(growing(8, 32, 16));
+  pair.start();
+  std::size_t written = 0;
+  for (int i = 0; i < 200; ++i) {
+    written += pair.a.put(kChunkBytes);
+    pair.settle();
+  }
+  EXPECT_EQ(pair.b.transport.sent(PacketType::kGrow), 2u);
+  EXPECT_GE(pair.b.lane.rx.unread(), 32u * kChunkBytes) << "as many packets as the window has";
+  EXPECT_LE(pair.b.lane.rx.unread(), 32u * kChunkBytes);
+  pair.drain();
+  EXPECT_EQ(pair.b.read, written);
+}
+
+// One end of 32 credits with an ACK for each, of the other one with few ACKs.
+TEST(LaneWindow, LeavesPlacesForThePeersAcks) {
+  LanePair pair(growing(8, 32, 16), window(32, 1));
+  pair.start();
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 40; ++i) {
+      pair.a.put(10);
+      pair.b.put(10);
+    }
+    pair.settle();
+    pair.drain();
+  }
+  EXPECT_FALSE(pair.a.lane.control.broken());
+  EXPECT_FALSE(pair.b.lane.control.broken());
+}
+
+// All but one of the packets that are not posted are whole, and wait for credits.
+// An ACK that is posted meanwhile leaves the draft as it is.
+TEST(LaneDraft, StaysWhileOtherPacketsAreSent) {
+  LanePair pair(window(4, 1));
+  pair.start();
+  ASSERT_EQ(pair.a.put(10, true), 10u);
+  ASSERT_EQ(pair.a.put(20, true), 20u);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(pair.b.put(5), 5u);
+  const std::uint64_t acks = pair.a.transport.sent(PacketType::kAck);
+  pair.pass();
+  ASSERT_EQ(pair.a.get(15), 15u);
+  pair.a.lane.control.give_spent_back();
+  EXPECT_GT(pair.a.transport.sent(PacketType::kAck), acks);
+  EXPECT_EQ(pair.a.transport.draft().size(), 20u);
+  EXPECT_FALSE(pair.a.transport.has_more());
+}
+
+TEST(LaneDraft, IsTakenAlsoWithoutACredit) {
+  LanePair pair(window(2, 1));
+  pair.start();
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(pair.a.put(5000), 5000u);
+  pair.pass();
+  EXPECT_EQ(pair.a.transport.draft().size(), 15000u);
+  pair.a.transport.send_draft();
+  pair.pass();
+  EXPECT_EQ(pair.b.lane.rx.unread(), 25000u);
+  EXPECT_FALSE(pair.b.lane.control.peer_has_more());
+  EXPECT_FALSE(pair.b.lane.control.broken());
+  EXPECT_EQ(pair.b.get(25000), 25000u);
+}
+
+// A peer that says so twice sends more than it may.
+TEST(LaneDraft, IsTakenOnce) {
+  LanePair pair(window(2, 1));
+  pair.start();
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(pair.a.put(5000), 5000u);
+  pair.pass();
+  pair.a.transport.send_draft();
+  pair.a.transport.send_draft();
+  pair.pass();
+  EXPECT_TRUE(pair.b.lane.control.is_cut());
+}
+
+TEST(LaneDraft, GivesWayToMoreBehindWholePackets) {
+  LanePair pair(window(1, 1));
+  pair.start();
+  ASSERT_EQ(pair.a.put(2 * kChunkBytes + 10), 2 * kChunkBytes + 10);
+  EXPECT_TRUE(pair.a.transport.has_more());
+  pair.drain();
   EXPECT_FALSE(pair.a.transport.has_more());
 }
 
@@ -221,7 +334,10 @@ TEST(LaneMore, IsToldToTheWireWhileDataWaitsForCredits) {
   pair.settle();
   EXPECT_FALSE(pair.a.transport.has_more());
   ASSERT_EQ(pair.a.put(64), 64u);
-  EXPECT_TRUE(pair.a.transport.has_more());
+  EXPECT_EQ(pair.a.transport.draft().size(), 64u) << "the last packet of a killed process needs no credit";
+  ASSERT_EQ(pair.a.put(kChunkBytes), kChunkBytes);
+  EXPECT_TRUE(pair.a.transport.has_more()) << "two packets do";
+  EXPECT_EQ(pair.a.transport.draft().size(), 0u);
   pair.drain();
   EXPECT_FALSE(pair.a.transport.has_more());
 }

@@ -100,7 +100,27 @@ TEST_F(QuickBypass, CarriesTheProgramsData) {
   EXPECT_EQ(sovia_send(connection_.fd(), "d", 1, MSG_NOSIGNAL), 1);
   EXPECT_EQ(::recv(connection_.peer(), data, 1, 0), 1);
   EXPECT_EQ(data[0], 'd');
-  EXPECT_EQ(connection_.socket().demand.calls(), 0u) << "the library has counted";
+  EXPECT_EQ(connection_.socket().demand.bursts(), 0u) << "the library has counted";
+}
+
+TEST(LaneDemand, CountsBurstsOfCallsThatGoTheSameWay) {
+  LaneDemand demand;
+  demand.count(Direction::kSending, 100);
+  for (int i = 0; i < 3; ++i) demand.count(Direction::kReceiving, 1'000);
+  EXPECT_EQ(demand.bursts(), 2u);
+  demand.count(Direction::kSending, 100);
+  EXPECT_EQ(demand.bursts(), 3u);
+  EXPECT_EQ(demand.bytes(), 3'200u);
+}
+
+TEST(LaneDemand, IsNotEnoughInALongBurst) {
+  LaneDemand demand;
+  EXPECT_FALSE(demand.count(Direction::kSending, 100));
+  for (int i = 0; i < 7; ++i) EXPECT_FALSE(demand.count(Direction::kReceiving, 8'192)) << "it may be longer";
+  EXPECT_TRUE(demand.count(Direction::kReceiving, 8'192));
+  LaneDemand other;
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(other.count(Direction::kReceiving, 8'192));
+  EXPECT_TRUE(other.count(Direction::kSending, 100)) << "the burst has ended";
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ class Service {
       const auto mark = static_cast<std::uint32_t>(n);
       if (n < laned_.size() && laned_[n]) continue;
       laned_.resize(connections_);
-      const Answer answer = choice.asked({.doubtful = n != 0 || (connections_ == 1 && !lone_by_agent), .better_in_kernel = files, .mark = mark}, now);
+      const bool doubtful = n != 0 || large || (connections_ == 1 && !lone_by_agent);
+      const Answer answer = choice.asked({.doubtful = doubtful, .large = large, .needs_nic = needs_nic, .better_in_kernel = files,
+                                          .remembered = remembered.route == RouteMemory::Route::kKernel, .mark = mark}, now);
       laned_[n] = answer == Answer::kOpen;
       most_ = std::max(most_, lanes());
     }
@@ -38,15 +40,21 @@ class Service {
   void run(std::uint64_t ns) {
     for (const std::uint64_t end = now + ns; now < end; now += kMs) {
       const double share = static_cast<double>(lanes()) / static_cast<double>(connections_);
-      bytes_ += (kernel_rate_ * (1 - share) + lane_rate_ * share) * kMs;
+      const double mixed = lanes() > 1 && share != 1 && mixed_percent != 0 ? kernel_rate_ * mixed_percent / 100 : 0;
+      bytes_ += (mixed != 0 ? mixed : kernel_rate_ * (1 - share) + lane_rate_ * share) * kMs;
       if (now < choice.due()) continue;
       const Step step =
-          choice.look({.bytes = static_cast<std::uint64_t>(bytes_), .opening = 0, .open = lanes(), .by_agent = lone_by_agent}, now);
+          choice.look({.bytes = static_cast<std::uint64_t>(bytes_), .opening = 0, .open = lanes(), .by_agent = lone_by_agent, .found = remembered}, now);
       ++looks;
+      if (const auto finding = choice.take_finding(); finding.route != RouteMemory::Route::kUnknown) kept = finding;
       if (step == Step::kLeave) laned_.assign(connections_, false);
       if (step == Step::kLeave) left_at = now;
       if (step == Step::kAskAgain) ask();
     }
+  }
+  void let_peer_leave(std::uint64_t ns) {
+    choice.peer_left(ns, now);
+    laned_.assign(connections_, false);
   }
   // Long enough for a trial.
   void ask_and_run() {
@@ -59,8 +67,10 @@ class Service {
   RouteChoice choice;
   std::uint64_t now = 1'000 * kMs;
   std::uint64_t left_at = 0;
-  bool lone_by_agent = false;
+  bool lone_by_agent = false, large = false, needs_nic = false;
   unsigned looks = 0;
+  double mixed_percent = 0;  // of the kernel's rate, while some have lanes and some not; 0: in between
+  RouteMemory::Finding remembered{}, kept{};
 
  private:
   std::size_t connections_;
@@ -75,7 +85,64 @@ TEST(RouteChoice, OneConnectionWithSmallMessagesGetsItsLaneAtOnce) {
   EXPECT_EQ(choice.asked({}, 1), Answer::kOpen);
   EXPECT_EQ(choice.stage(), Stage::kUnknown);
   EXPECT_EQ(choice.look({.bytes = 100'000, .open = 1}, choice.due()), Step::kNone);
-  EXPECT_EQ(choice.due(), kNever) << "a lone lane is doubted that needs no agent";
+  RouteChoice::View view{.bytes = 100'000, .open = 1, .lane_bytes = 100'000, .lane_packets = 1'000};
+  for (int i = 0; i < 20; ++i) {
+    view.bytes += 1'000'000, view.lane_bytes += 1'000'000, view.lane_packets += 10'000;
+    EXPECT_EQ(choice.look(view, choice.due()), Step::kNone) << "a lone lane is doubted that needs no agent";
+  }
+}
+
+TEST(RouteChoice, ALoneLaneThatHasComeToCarryLargePiecesIsCompared) {
+  RouteChoice choice;
+  EXPECT_EQ(choice.asked({}, 1), Answer::kOpen);
+  RouteChoice::View view{.bytes = 1'000, .open = 1, .lane_bytes = 1'000, .lane_packets = 100};
+  EXPECT_EQ(choice.look(view, choice.due()), Step::kNone);
+  view.bytes += 10'000'000, view.lane_bytes += 10'000'000, view.lane_packets += 400;
+  EXPECT_EQ(choice.look(view, choice.due()), Step::kLeave);
+  EXPECT_EQ(choice.look(view, choice.due()), Step::kAskAgain);
+}
+
+TEST(RouteChoice, ForLargePiecesNoNicIsOpenedAtOnce) {
+  for (const bool files : {false, true}) {
+    Service service(4, 1, 2);
+    service.large = service.needs_nic = true;
+    service.ask(files);
+    EXPECT_EQ(service.choice.stage(), Stage::kBulk);
+    service.run(RouteChoice::kBulkNs / 2);
+    EXPECT_EQ(service.choice.stage(), Stage::kBulk);
+    EXPECT_EQ(service.lanes(), 0u);
+  }
+}
+
+TEST(RouteChoice, LargePiecesThatLastAreTriedOnLanes) {
+  Service service(4, 1, 2);
+  service.large = service.needs_nic = true;
+  service.ask();
+  service.run(RouteChoice::kBulkNs + 300 * kMs);
+  EXPECT_EQ(service.choice.stage(), Stage::kLanes);
+  EXPECT_EQ(service.lanes(), 4u);
+}
+
+TEST(RouteChoice, LargePiecesThatEndOpenNothing) {
+  RouteChoice choice;
+  EXPECT_EQ(choice.asked({.doubtful = true, .large = true, .needs_nic = true}, 1), Answer::kLater);
+  const RouteChoice::View view{.bytes = 1'000'000};
+  EXPECT_EQ(choice.look(view, choice.due()), Step::kNone);
+  EXPECT_EQ(choice.look(view, choice.due()), Step::kAskAgain);
+  EXPECT_EQ(choice.asked({.doubtful = true, .large = true, .needs_nic = true}, choice.due()), Answer::kLater);
+  EXPECT_EQ(choice.stage(), Stage::kBulk);
+}
+
+TEST(RouteChoice, ASmallMessageAmongLargePiecesGetsItsLane) {
+  RouteChoice choice;
+  EXPECT_EQ(choice.asked({.doubtful = true, .large = true, .needs_nic = true}, 1), Answer::kLater);
+  EXPECT_EQ(choice.asked({.needs_nic = true}, 2), Answer::kOpen);
+}
+
+TEST(RouteChoice, WithANicLargePiecesAreTriedAtOnce) {
+  RouteChoice choice;
+  EXPECT_EQ(choice.asked({.doubtful = true, .large = true}, 1), Answer::kLater);
+  EXPECT_EQ(choice.stage(), Stage::kKernelWindow);
 }
 
 // A connection that gets its lane at once, and whose packets pass through the agent.
@@ -191,6 +258,15 @@ TEST(RouteChoice, OfManyConnectionsAllGetFasterLanes) {
   EXPECT_EQ(service.lanes(), 256u);
 }
 
+TEST(RouteChoice, LanesThatAreOnlyFasterWhenAllHaveThemAreFound) {
+  Service service(50, 0.05, 0.08);
+  service.mixed_percent = 90;
+  service.ask();
+  service.run(1'000 * kMs);
+  EXPECT_EQ(service.choice.stage(), Stage::kLanes);
+  EXPECT_EQ(service.lanes(), 50u);
+}
+
 TEST(RouteChoice, ManyMoreConnectionsAreComparedAnew) {
   Service service(16, 0.05, 0.08);
   service.ask_and_run();
@@ -221,6 +297,74 @@ TEST(RouteChoice, FilesStayWithTheKernelAndThePeerIsTold) {
   EXPECT_TRUE(service.choice.sends_notices());
   EXPECT_GE(service.lanes(), 1u);
   EXPECT_LE(service.lanes(), RouteChoice::kNotices);
+}
+
+TEST(RouteChoice, WhatItFindsIsKept) {
+  Service slower(16, 0.08, 0.06), faster(16, 0.05, 0.08);
+  slower.ask_and_run();
+  EXPECT_EQ(slower.kept.route, RouteMemory::Route::kKernel);
+  EXPECT_GE(slower.kept.until, slower.left_at + RouteChoice::kRememberWaits * RouteChoice::kDoubtNs);
+  EXPECT_EQ(slower.kept.wait_ns, 2 * RouteChoice::kDoubtNs);
+  EXPECT_EQ(slower.choice.load(), RouteMemory::load_of(16));
+  faster.ask_and_run();
+  EXPECT_EQ(faster.kept.route, RouteMemory::Route::kLanes);
+}
+
+TEST(RouteChoice, AKernelThatIsRememberedNeedsNoTrial) {
+  Service service(16, 0.08, 0.06);
+  service.remembered = {.route = RouteMemory::Route::kKernel, .until = service.now + 60'000 * kMs, .wait_ns = RouteChoice::kDoubtNs};
+  service.ask_and_run();
+  EXPECT_EQ(service.choice.stage(), Stage::kKernel);
+  EXPECT_EQ(service.most_lanes(), 0u) << "a NIC was needed";
+  service.run(59'000 * kMs);
+  EXPECT_EQ(service.most_lanes(), 0u);
+  service.run(2'000 * kMs);
+  EXPECT_GT(service.most_lanes(), 0u) << "it is never doubted";
+}
+
+TEST(RouteChoice, AKernelThatWasRememberedLongAgoIsTriedAndDoubtedLess) {
+  Service service(16, 0.08, 0.06);
+  service.remembered = {.route = RouteMemory::Route::kKernel, .until = 1, .wait_ns = 4 * RouteChoice::kDoubtNs};
+  service.ask_and_run();
+  EXPECT_EQ(service.kept.wait_ns, 8 * RouteChoice::kDoubtNs);
+}
+
+TEST(RouteChoice, LanesThatAreRememberedAreOpenedAtOnce) {
+  Service service(256, 0.05, 0.08);
+  service.remembered = {.route = RouteMemory::Route::kLanes, .until = ~0ull};
+  service.ask();
+  service.run(120 * kMs);
+  EXPECT_EQ(service.choice.stage(), Stage::kLanes);
+  EXPECT_EQ(service.lanes(), 256u);
+}
+
+TEST(RouteChoice, LanesThatAreRememberedAndSlowAreLeft) {
+  Service service(16, 0.08, 0.04);
+  service.remembered = {.route = RouteMemory::Route::kLanes, .until = ~0ull};
+  service.ask();
+  service.run(2'000 * kMs);
+  EXPECT_EQ(service.lanes(), 0u);
+  EXPECT_EQ(service.kept.route, RouteMemory::Route::kKernel);
+}
+
+TEST(RouteChoice, RememberedLanesThatThePeerLeavesAreTriedNextTime) {
+  Service service(16, 0.08, 0.06);
+  service.remembered = {.route = RouteMemory::Route::kLanes, .until = ~0ull};
+  service.ask();
+  while (service.choice.stage() != Stage::kOpening) service.run(kMs);
+  service.let_peer_leave(100 * kMs);
+  service.run(400 * kMs);
+  EXPECT_EQ(service.choice.stage(), Stage::kKernel);
+  EXPECT_EQ(service.kept.route, RouteMemory::Route::kKernel);
+}
+
+TEST(RouteChoice, ThePeersWordIsKeptForOneWaitHoweverLongItIsMeant) {
+  Service service(16, 0.05, 0.08);
+  service.ask_and_run();
+  service.choice.peer_left(RouteChoice::kMostDoubtNs, service.now);
+  const RouteMemory::Finding kept = service.choice.take_finding();
+  EXPECT_EQ(kept.route, RouteMemory::Route::kKernel);
+  EXPECT_EQ(kept.until, service.now + RouteChoice::kRememberWaits * RouteChoice::kDoubtNs);
 }
 
 TEST(RouteChoice, ThePeersWordCounts) {
