@@ -1,7 +1,7 @@
 """A server of connections that ask for numbered answers, and its client, which checks each byte: route_programs.py
 server PORT WHAT CONNECTIONS ROUNDS, or client HOST PORT WHAT CONNECTIONS ROUNDS, which may be followed by others that the
 same client does when its process has one thread again: PORT WHAT CONNECTIONS ROUNDS. WHAT is the kind of answers: small, large
-(sent), files (by sendfile), or forked (small ones, by a child for each connection)."""
+(sent), files (by sendfile), or forked (small ones, by a child for each connection). ROUNDS is a number, or a time such as 8s."""
 
 import os
 import select
@@ -112,6 +112,8 @@ def serve(port, answers):
 
 
 def ask(host, port, answers, connections, rounds):
+    until = time.monotonic() + int(rounds[:-1]) if rounds.endswith('s') else None
+    least = 0 if until else int(rounds)
     socks = [socket.create_connection((host, port)) for _ in range(connections)]
     poll = select.epoll()
     got, number = {}, {}
@@ -121,7 +123,7 @@ def ask(host, port, answers, connections, rounds):
         number[sock.fileno()], got[sock.fileno()] = n * 1000, b''
         sock.send(number[sock.fileno()].to_bytes(4, 'big'))
     by_number = {sock.fileno(): sock for sock in socks}
-    left = {fd: rounds for fd in by_number}
+    left = {fd: least for fd in by_number}
     while left:
         for fd, _ in poll.poll(30):
             got[fd] += by_number[fd].recv(answers.size - len(got[fd]))
@@ -131,7 +133,7 @@ def ask(host, port, answers, connections, rounds):
             got[fd] = b''
             number[fd] += 1
             left[fd] -= 1
-            if left[fd]:
+            if left[fd] > 0 or (until and time.monotonic() < until):
                 by_number[fd].send(number[fd].to_bytes(4, 'big'))
             else:
                 del left[fd]
@@ -155,7 +157,7 @@ def main():
     host, work, kept = sys.argv[2], sys.argv[3:], []
     while work:
         port, what, connections, rounds = work[:4]
-        kept += ask(host, int(port), Answers(what), int(connections), int(rounds))
+        kept += ask(host, int(port), Answers(what), int(connections), rounds)
         work = work[4:]
         if work:
             await_one_thread()
