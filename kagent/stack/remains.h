@@ -26,9 +26,9 @@ struct Remains {
 // How many remains() there are at most.
 std::size_t most_remains(const void* segment, const StackLimits& limits);
 
-// Connections to which the dead stack has not said goodbye, as many as `out` has room for. `segment` (footprint(limits) bytes) may hold nonsense and may change while it is
-// read. `rings`: the program's, if there are any; if something there is in no frame and is not the draft, psn is one more.
-// Returns how many.
+// Connections to which the dead stack has not said goodbye, as many as `out` has room for. `segment` (footprint(limits)
+// bytes) may hold nonsense and may change while it is read. `rings`: the program's, if there are any; if something there
+// is in no frame and is not the draft, psn is one more. Returns how many.
 std::size_t remains(const void* segment, const StackLimits& limits, std::span<Remains> out,
                     const layout::View& rings = {});
 

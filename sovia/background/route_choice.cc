@@ -11,6 +11,8 @@ constexpr std::uint64_t kLanePercent = 97;
 // While half of the connections go by the kernel, a turn of an event loop pays for both ways: the others get lanes too if
 // these move so much.
 constexpr std::uint64_t kMixedPercent = 85;
+// Lanes are still warming up, and the window does not count, if they move so much of what they moved in the best one before.
+constexpr std::uint64_t kRisePercent = 125;
 // Lanes that move less than so much of it are compared with the kernel again.
 constexpr std::uint64_t kWatchedPercent = 90;
 // A trial that ends lanes costs their opening, and may take so much of the time.
@@ -233,7 +235,9 @@ void RouteChoice::begin_window(const View& view, std::uint64_t now) {
 RouteChoice::Step RouteChoice::end_lane_window(const View& view, std::uint64_t now) {
   if (now < due_) return Step::kNone;
   const double lane_rate = rate(view, now);
-  lane_rate_ = std::max(lane_rate, windows_ != 0 ? lane_rate_ : 0.0);
+  const double before = windows_ != 0 ? lane_rate_ : 0;  // of the best window
+  const bool rises = windows_ != 0 && lane_rate * 100 >= before * kRisePercent;
+  lane_rate_ = std::max(lane_rate, before);
   if (lane_rate * 100 >= kernel_rate_ * (halvings_ == 1 ? kMixedPercent : kLanePercent)) {
     if (halvings_ != 0) {
       --halvings_;
@@ -245,7 +249,7 @@ RouteChoice::Step RouteChoice::end_lane_window(const View& view, std::uint64_t n
     return Step::kNone;
   }
   const bool far_behind = lane_rate * 2 < kernel_rate_;
-  if (++windows_ < (far_behind ? kFarBehindWindows : kLaneWindows)) {
+  if (rises || ++windows_ < (far_behind ? kFarBehindWindows : kLaneWindows)) {
     begin_window(view, now);
     return Step::kNone;
   }

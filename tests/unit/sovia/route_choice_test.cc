@@ -202,6 +202,18 @@ TEST(RouteChoice, SlowerLanesAreLeft) {
   EXPECT_EQ(service.lanes(), 0u) << "a lane was opened right after they were found slower";
 }
 
+TEST(RouteChoice, LanesThatStillGetFasterAreWaitedFor) {
+  Service service(16, 1, 0.15);
+  service.ask();
+  while (service.choice.stage() != Stage::kLaneWindow) service.run(kMs);
+  for (double rate = 0.15; rate < 1.2; rate *= 1.4) {
+    service.set_rates(1, rate);
+    service.run(RouteChoice::kWindowNs);
+  }
+  service.run(100 * kMs);
+  EXPECT_EQ(service.choice.stage(), Stage::kLanes);
+}
+
 TEST(RouteChoice, AsksAgainLessAndLessOften) {
   Service service(16, 0.08, 0.06);
   service.ask();
