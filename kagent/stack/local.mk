@@ -14,6 +14,7 @@ stack_sources = \
 	kagent/contract/flow.h \
 	kagent/contract/granted_segment.h \
 	kagent/contract/idle.h \
+	kagent/contract/spin_time.h \
 	kagent/contract/iovec_cursor.h \
 	kagent/contract/random_pool.h \
 	kagent/contract/report.h \

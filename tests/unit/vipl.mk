@@ -45,6 +45,12 @@ tests_unit_contract_idle_test_SOURCES = tests/unit/contract/idle_test.cc kagent/
 tests_unit_contract_idle_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_contract_idle_test_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += tests/unit/contract/spin_time_test
+TESTS += tests/unit/contract/spin_time_test
+tests_unit_contract_spin_time_test_SOURCES = tests/unit/contract/spin_time_test.cc kagent/contract/spin_time.h
+tests_unit_contract_spin_time_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_contract_spin_time_test_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/unit/vipl/post_batching_test
 TESTS += tests/unit/vipl/post_batching_test
 tests_unit_vipl_post_batching_test_SOURCES = tests/unit/vipl/post_batching_test.cc vipl/session/post_batching.h

@@ -23,6 +23,7 @@
 #include "vipl/granted/granted_environment.h"
 #include "kagent/contract/granted_segment.h"
 #include "kagent/contract/session_layout.h"
+#include "kagent/contract/spin_time.h"
 #include "vipl/granted/granted_stack.h"
 #include "vipl/api/api.h"
 #include "vipl/granted/library_thread.h"
@@ -174,6 +175,7 @@ class Driver {
   } granted_segment_;
   std::uint64_t spin_ns_ = 0;
   idle::Crowd progress_crowd_;
+  idle::SpinTime progress_spin_time_;
   GrantedPort port_;
   GrantedEnvironment environment_;
   AttachedProcesses attached_;

@@ -54,17 +54,23 @@ void Driver::keep_watch(std::uint32_t before) {
   std::uint32_t nobody = watch_.holder.load();
   if (nobody != 0 && sys::thread_lives(static_cast<int>(nobody))) return;
   if (!watch_.holder.compare_exchange_strong(nobody, self)) return;
-  std::uint64_t busy_until = 0;
+  std::uint64_t busy_since = 0, busy_until = 0;
+  bool slept = false;
   std::uint32_t looks = 0;
   while (!progress_thread_.stopping() && watch_.holder.load() == self &&
          turns_.load(std::memory_order_relaxed) == before) {
     if (serve(Cause::kProgressThread)) {
-      busy_until = now_ns() + spin_ns_;
+      const std::uint64_t now = now_ns();
+      if (slept && busy_since != 0) progress_spin_time_.slept(now - busy_since, spin_ns_);
+      slept = false;
+      busy_since = now;
+      busy_until = now + progress_spin_time_.ns(spin_ns_);
       looks = 0;
     } else if (const std::uint64_t now = now_ns(); now < busy_until && !progress_crowd_.is_here(now)) {
       pause(progress_crowd_, ++looks, true);
     } else {
       sleep_as_progress_thread();
+      slept = true;
     }
   }
   watch_.leave(self);

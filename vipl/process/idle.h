@@ -7,11 +7,13 @@
 #include <cstdint>
 
 #include "kagent/contract/idle.h"
+#include "kagent/contract/spin_time.h"
 
 namespace viaduct::vipl {
 
 using idle::Crowd;
 using idle::relax;
+using idle::SpinTime;
 
 inline constexpr std::uint64_t kNever = ~0ull;
 

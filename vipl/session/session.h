@@ -22,6 +22,7 @@
 #include "kagent/contract/control.h"
 #include "kagent/contract/idle.h"
 #include "kagent/contract/session_layout.h"
+#include "kagent/contract/spin_time.h"
 #include "vipl/api/api.h"
 #include "vipl/granted/driver.h"
 #include "vipl/session/handle.h"
@@ -58,7 +59,8 @@ struct Session {
   layout::Capacity capacity;
   std::uint32_t max_descriptors;  // on one work queue
   std::uint32_t number;           // NIC number
-  std::uint64_t spin_ns;          // how long to spin before sleeping
+  std::uint64_t spin_ns;          // how long to spin before sleeping, at most
+  idle::SpinTimes spin_times;     // by the word on which a thread sleeps
   idle::Crowd crowd;              // others that want the processors too
   VIP_DESCRIPTOR** descriptors;   // by slot: the descriptor that was posted with it
   VIP_VI_ATTRIBUTES* attributes;  // by VI

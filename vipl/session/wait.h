@@ -22,7 +22,9 @@ bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_m
   const std::uint64_t start = now_ns();
   const std::uint64_t deadline = deadline_after(start, timeout_ms);
   const bool hosted = driver == nullptr || awaited == Awaited::kAgent;
-  Spinner spinner(crowd, start, start + spin_ns < deadline ? start + spin_ns : deadline,
+  SpinTime& spin_time = spin_times.of(&sleepers);
+  const std::uint64_t spin_until = start + spin_time.ns(spin_ns);
+  Spinner spinner(crowd, start, spin_until < deadline ? spin_until : deadline,
                   hosted || awaited == Awaited::kStackAndAgent);
   while (spinner.again()) {
     turn();
@@ -33,7 +35,10 @@ bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_m
     const std::uint32_t asleep = sleepers.fetch_or(layout::kSleeper) | layout::kSleeper;
     std::atomic_thread_fence(std::memory_order_seq_cst);
     turn();
-    if (attempt()) return true;
+    if (attempt()) {
+      spin_time.slept(now_ns() - start, spin_ns);
+      return true;
+    }
     if (deadline != kNever && now_ns() >= deadline) return false;
     std::uint64_t until = deadline;
     if (!hosted) {

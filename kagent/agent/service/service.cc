@@ -139,8 +139,7 @@ void Service::serve() {
     if (now >= next_look_) work += look_around(now);
     if (work != 0) {
       ++counters_.busy_rounds;
-      busy_until_ = now + config_.spin_us * kNsPerUs;
-      idle_rounds_ = 0;
+      note_work(now);
       last = now;
     } else if (now < busy_until_ && !crowd_.is_here(now)) {
       give_way(now);
@@ -149,6 +148,16 @@ void Service::serve() {
     }
   }
   say_goodbye();
+}
+
+// How long the agent spins next depends on how long it had to wait for this work.
+void Service::note_work(std::uint64_t now) {
+  const std::uint64_t most = config_.spin_us * kNsPerUs;
+  if (slept_) spin_time_.slept(now - busy_since_, most);
+  slept_ = false;
+  busy_since_ = now;
+  busy_until_ = now + spin_time_.ns(most);
+  idle_rounds_ = 0;
 }
 
 void Service::note_round(std::uint64_t ns) {
@@ -217,13 +226,14 @@ std::uint64_t Service::sleep(std::uint64_t now) {
     note_round(monotonic_ns() - now);
     poll(until - now);
     over = loop_.woken();
+    slept_ = true;
   }
   for (const auto& nic : nics_) {
     if (nic->is_open()) nic->stack().awake();
   }
   // The program or peer that woke the agent is likely to want more.
   const std::uint64_t woken = monotonic_ns();
-  busy_until_ = woken + config_.spin_us * kNsPerUs;
+  busy_until_ = woken + spin_time_.ns(config_.spin_us * kNsPerUs);
   idle_rounds_ = 0;
   if (woken < next_look_ && woken < until) return over;
   next_look_ = woken + kLookEveryNs;

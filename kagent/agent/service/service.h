@@ -18,6 +18,7 @@
 #include "kagent/agent/config/config.h"
 #include "kagent/agent/process/event_loop.h"
 #include "kagent/contract/idle.h"
+#include "kagent/contract/spin_time.h"
 #include "kagent/agent/nic/agent_nic.h"
 #include "kagent/agent/control/service_counters.h"
 #include "kagent/agent/service/session_server.h"
@@ -68,6 +69,7 @@ class Service {
   void look_after_others(std::uint64_t now);
   void look_after_ports(std::uint64_t now);
   std::uint64_t sleep(std::uint64_t now);
+  void note_work(std::uint64_t now);
   void note_round(std::uint64_t ns);
   void report_names(std::size_t number, std::uint64_t now);
   void give_way(std::uint64_t now);
@@ -91,6 +93,9 @@ class Service {
   bool handing_over_ = false;
   bool few_processors_;
   std::uint64_t busy_until_ = 0;     // when the spinning ends
+  std::uint64_t busy_since_ = 0;     // when there was last something to do
+  bool slept_ = false;               // since then
+  idle::SpinTime spin_time_;
   std::uint64_t next_look_ = 0;      // when programs' requests are looked at next
   std::uint64_t next_port_look_ = 0;
   bool ports_seen_ = true;           // ports were looked after since we slept, and may have new descriptors

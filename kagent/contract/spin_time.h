@@ -1,0 +1,59 @@
+// The time for which a thread spins before it sleeps, as its waits teach. To look for longer than the awaited thing takes
+// spares a wake-up, of 20 to 30 us; where that takes longer than the user allows, spinning is in vain.
+//
+// libvipl includes this too: nothing here throws, allocates or needs more than the C library.
+#ifndef VIADUCT_KAGENT_CONTRACT_SPIN_TIME_H
+#define VIADUCT_KAGENT_CONTRACT_SPIN_TIME_H
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace viaduct::idle {
+
+// Of one kind of wait. Any thread may call anything; of two calls at once one may be forgotten. All zeros: nothing is
+// known. All times are in ns; `most`: what the user allows.
+class SpinTime {
+ public:
+  static constexpr std::uint32_t kFirst = 50'000, kWakeUp = 25'000;
+
+  std::uint64_t ns(std::uint64_t most) const { return std::min<std::uint64_t>(now(), most); }
+  // A thread has slept, and what it waited for has taken so long, its wake-up included, from the begin of its spinning.
+  void slept(std::uint64_t waited, std::uint64_t most) {
+    std::uint64_t ns = now();
+    if (waited > most + kWakeUp) {
+      ns = ns >= kShortest ? ns / 4 : kNone;
+    } else {
+      ns = std::clamp<std::uint64_t>(2 * ns, kShortest, std::max<std::uint64_t>(most, kShortest));
+    }
+    ns_.store(static_cast<std::uint32_t>(ns), std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint32_t kShortest = 10'000, kNone = 1;
+
+  std::uint32_t now() const {
+    const std::uint32_t ns = ns_.load(std::memory_order_relaxed);
+    return ns != 0 ? ns : kFirst;
+  }
+
+  std::atomic<std::uint32_t> ns_{0};
+};
+
+// Of the waits on words in memory, each kind by its word.
+class SpinTimes {
+ public:
+  SpinTime& of(const void* word) {
+    constexpr std::size_t kLine = 64;
+    return times_[reinterpret_cast<std::uintptr_t>(word) / kLine % kTimes];
+  }
+
+ private:
+  static constexpr std::size_t kTimes = 64;
+  SpinTime times_[kTimes];
+};
+
+}  // namespace viaduct::idle
+
+#endif
