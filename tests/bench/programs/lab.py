@@ -8,8 +8,8 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, '..', '..', '..'))
 VIALAB = os.path.join(ROOT, 'tests', 'lab', 'vialab')
-# Of the switch: ports of Gigabit Ethernet with the queue of a small one.
-SHAPE = ('tbf', 'rate', '1gbit', 'burst', '70kb', 'limit', '600kb')
+# Ports of Gigabit Ethernet with the queue of a small switch.
+SWITCH = '1g,queue=600k'
 
 
 class Failure(Exception):
@@ -19,19 +19,17 @@ class Failure(Exception):
 class Place:
     """Where a row is measured."""
 
-    def __init__(self, title, hosts, server, address, shaped=False):
+    def __init__(self, title, server, address, options=()):
         self.title = title
-        self.hosts = hosts
         self.server = server    # the host of the servers; the clients are on a
         self.address = address  # theirs
-        self.shaped = shaped
+        self.options = options  # of `vialab up`
 
 
 PLACES = {
-    'two-hosts': Place('two hosts joined by a link', 2, 'b', '10.77.0.2'),
-    'one-host': Place('one host, 127.0.0.1', 2, 'a', '127.0.0.1'),
-    # With a third host vialab makes a bridge; the third one stays idle.
-    'switch': Place('two hosts on a switch with ports of 1 Gb/s', 3, 'b', '10.77.0.2', shaped=True),
+    'two-hosts': Place('two hosts joined by a link', 'b', '10.77.0.2'),
+    'one-host': Place('one host, 127.0.0.1', 'a', '127.0.0.1'),
+    'switch': Place('two hosts on a switch with ports of 1 Gb/s', 'b', '10.77.0.2', ('--switch', SWITCH)),
 }
 
 
@@ -45,15 +43,7 @@ class Lab:
         self.programs = []
 
     def __enter__(self):
-        self._vialab('up', str(self.place.hosts), '--name', self.name)
-        try:
-            if self.place.shaped:
-                for host in 'ab':
-                    _succeeds('ip', 'netns', 'exec', f'viaduct-{self.name}-bridge', 'tc', 'qdisc', 'add', 'dev',
-                              f'port-{host}', 'root', *SHAPE)
-        except Failure:
-            self.__exit__()
-            raise
+        self._vialab('up', '--name', self.name, *self.place.options)
         return self
 
     def __exit__(self, *_):
