@@ -29,8 +29,8 @@ constexpr std::uint32_t kMaxTimeouts = 16;        // in a row, then the connecti
 // A frame that went by express before a train may be late without being lost: the arrival of the train's
 // frames says nothing of it. If it is lost, the timer will tell.
 bool may_be_overtaken(const Vi& vi, std::uint32_t psn) {
-  return vi.tx.train_begin != vi.tx.train_end && vi.tx.timeouts == 0 &&
-         static_cast<std::int32_t>(psn - vi.tx.train_begin) < 0 && !vi.tx.resent.has(psn);
+  return vi.tx.train_frames != 0 && vi.tx.timeouts == 0 &&
+         static_cast<std::int32_t>(psn - train_begin(vi)) < 0 && !vi.tx.resent.has(psn);
 }
 
 }  // namespace

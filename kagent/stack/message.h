@@ -70,12 +70,15 @@ inline std::uint16_t checked_flag(const state::Vi& vi) {
 
 // Whether frames that went by train have not been acknowledged.
 inline bool has_gone_by_train(const state::Vi& vi) {
-  return vi.tx.train_begin != vi.tx.train_end &&
+  return vi.tx.train_frames != 0 &&
          static_cast<std::int32_t>(vi.tx.send_una - vi.tx.train_end) < 0;
 }
 
+// PSN of the first frame of those that have gone by train lately.
+inline std::uint32_t train_begin(const state::Vi& vi) { return vi.tx.train_end - vi.tx.train_frames; }
+
 inline bool went_by_train(const state::Vi& vi, std::uint32_t psn) {
-  return psn - vi.tx.train_begin < vi.tx.train_end - vi.tx.train_begin;
+  return psn - train_begin(vi) < vi.tx.train_frames;
 }
 
 inline std::byte* payload_of(const Frame& frame) {

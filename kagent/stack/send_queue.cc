@@ -1,6 +1,7 @@
 #include "kagent/stack/send_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kagent/stack/congestion.h"
 #include "kagent/stack/segments.h"
@@ -103,7 +104,7 @@ std::uint32_t SendQueue<Platform>::payload_for(ViIndex i, const Message& message
 
 template <class Platform>
 std::uint32_t SendQueue<Platform>::payload_of_long(ViIndex i, const Message& message) {
-  const Vi& vi = vis_[i];
+  Vi& vi = vis_[i];
   if (vi.tx.path != state::Path::kNetwork) return vi.link.payload;
   const bool follows = has_gone_by_train(vi);
   if (message.stream() <= vi.link.payload - (follows ? wire::kLessByTrain : 0)) return vi.link.payload;
@@ -117,7 +118,16 @@ std::uint32_t SendQueue<Platform>::payload_of_long(ViIndex i, const Message& mes
   }
   const std::uint32_t limit = bulk_path_.payload_limit(vi.link.peer_address);
   if (limit >= mtu_) return vi.link.payload;
-  return std::min(wire::payload_in(limit), vi.link.payload - wire::kLessByTrain);
+  return even_payload(vi, message.stream(), std::min(wire::payload_in(limit), vi.link.payload - wire::kLessByTrain));
+}
+
+// The frames of a train have one length, so a short one is padded: a message fills its frames evenly. Frames of one
+// length only can share a train, so messages of different lengths, which would differ, fill them up to `most`.
+template <class Platform>
+std::uint32_t SendQueue<Platform>::even_payload(Vi& vi, std::uint32_t bytes, std::uint32_t most) {
+  const std::uint32_t frames = (bytes + most - 1) / most;
+  const std::uint32_t even = (bytes + frames - 1) / frames;
+  return std::exchange(vi.tx.even_payload, static_cast<std::uint16_t>(even)) == even ? even : most;
 }
 
 // The payload by which the current message was cut when it was begun.

@@ -33,6 +33,7 @@ class SendQueue : private ViTable {
   inline bool more_to_send(ViIndex vi) const;
   inline std::uint32_t payload_for(ViIndex vi, const Message& message);
   [[gnu::noinline]] std::uint32_t payload_of_long(ViIndex vi, const Message& message);
+  static std::uint32_t even_payload(state::Vi& vi, std::uint32_t bytes, std::uint32_t most);
   [[gnu::noinline]] std::uint32_t current_payload(ViIndex vi);
   [[gnu::always_inline]] inline bool begin_message(ViIndex vi, Message& message);
   bool begin_response(ViIndex vi, Message& message);

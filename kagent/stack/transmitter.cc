@@ -82,7 +82,7 @@ bool Transmitter<Platform>::may_follow(const Vi& vi, const Message& message) con
 // been acknowledged, so that nothing arrives before what was sent earlier.
 template <class Platform>
 bool Transmitter<Platform>::goes_by_train(Vi& vi, std::uint32_t payload, std::uint32_t longest) {
-  if (vi.tx.train_begin != vi.tx.train_end) [[unlikely]] {
+  if (vi.tx.train_frames != 0) [[unlikely]] {
     if (follows_train(vi)) return trains_.is_kept(vi) && longest + wire::kLessByTrain <= vi.link.payload;
   }
   return payload < vi.link.payload && may_begin_train(vi);
@@ -98,7 +98,7 @@ bool Transmitter<Platform>::may_begin_train(const Vi& vi) const {
 template <class Platform>
 bool Transmitter<Platform>::follows_train(Vi& vi) {
   if (has_gone_by_train(vi)) return true;
-  vi.tx.train_begin = vi.tx.train_end = 0;
+  vi.tx.train_frames = 0;
   return false;
 }
 
@@ -115,11 +115,9 @@ template <class Platform>
 void Transmitter<Platform>::submit_by_train(Vi& vi, std::span<const Frame> frames,
                                             std::uint32_t end_psn) {
   const auto count = static_cast<std::uint32_t>(frames.size());
-  if (vi.tx.train_begin == vi.tx.train_end) {
-    vi.tx.train_begin = end_psn - count;
-  } else if (static_cast<std::int32_t>(vi.tx.send_una - vi.tx.train_begin) > 0) {
-    vi.tx.train_begin = vi.tx.send_una;
-  }
+  std::uint32_t begin = vi.tx.train_frames != 0 ? train_begin(vi) : end_psn - count;
+  if (static_cast<std::int32_t>(vi.tx.send_una - begin) > 0) begin = vi.tx.send_una;
+  vi.tx.train_frames = static_cast<std::uint16_t>(end_psn - begin);
   vi.tx.train_end = end_psn;
   root_->counters.train_frames_sent += count;
   bulk_path_.submit_bulk(frames);

@@ -81,6 +81,9 @@ struct ViTx {
   std::uint8_t timeouts;       // in a row
   std::uint8_t tail_probes;    // since the round trip was last measured
   std::uint16_t reads;         // RDMA reads begun and not answered
+  std::uint16_t train_frames;  // that have gone by train lately, 0: none; before the PSN train_end
+  std::uint16_t even_payload;  // that the last long message would have filled its frames with
+  std::uint32_t train_end;
   std::uint32_t smoothed_rtt;  // ns; 0: none measured yet
   std::uint32_t rtt_variation;
   std::uint32_t least_rtt, longest_rtt;  // ns; least: as without queues, 0: unknown; longest: of late
@@ -90,7 +93,6 @@ struct ViTx {
   std::uint32_t response_first, response_next;  // responses [first, next) wait for being sent or acknowledged
   std::uint32_t response_begun;   // of these, the next one to begin
   std::uint32_t failed_slot, failed_status;  // the send that ended the connection (kNone: none), and its status
-  std::uint32_t train_begin, train_end;  // PSNs of what has gone by train lately; the same: nothing has
 };
 
 // The receiving side of a VI.
