@@ -26,6 +26,7 @@ using state::Vi;
 inline constexpr std::uint16_t kFirst = 32;     // frames
 inline constexpr std::uint32_t kWidenAfterQueueLoss = 2;  // frames in a round trip
 inline constexpr std::uint32_t kWidenAfterLinkLoss = 4;
+inline constexpr std::uint32_t kWidenShortQueue = 1;
 inline constexpr std::uint32_t kLeastPrice = 2;  // acknowledged frames for one more in the window
 inline constexpr std::uint32_t kNarrowest = 2;  // frames
 inline constexpr std::uint32_t kWidestWithLosses = kWindow * 5 / 8;
@@ -75,9 +76,10 @@ inline void begin_window(Vi& vi) {
 inline void widen_window(Vi& vi, std::uint32_t acknowledged) {
   vi.tx.window_credit = static_cast<std::uint16_t>(vi.tx.window_credit + acknowledged);
   std::uint32_t price = 1;
-  if (vi.tx.losses != Losses::kNone) {
-    const std::uint32_t widen =
-        vi.tx.losses == Losses::kQueue ? kWidenAfterQueueLoss : kWidenAfterLinkLoss;
+  if (vi.tx.losses != Losses::kNone || vi.tx.keeps_queue_short != 0) {
+    const std::uint32_t widen = vi.tx.keeps_queue_short != 0       ? kWidenShortQueue
+                                : vi.tx.losses == Losses::kQueue ? kWidenAfterQueueLoss
+                                                                 : kWidenAfterLinkLoss;
     price = std::max(vi.tx.congestion_window / widen, kLeastPrice);
     if (vi.tx.window_credit < price) return;
   }

@@ -33,6 +33,8 @@ stack_sources = \
 	kagent/stack/commands.h \
 	kagent/stack/completions.h \
 	kagent/stack/congestion.h \
+	kagent/stack/delay.h \
+	kagent/stack/delay_state.h \
 	kagent/stack/connect_body.h \
 	kagent/stack/connect_requests.h \
 	kagent/stack/connection_state.h \

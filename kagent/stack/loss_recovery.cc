@@ -4,6 +4,7 @@
 
 #include "kagent/stack/backoff.h"
 #include "kagent/stack/congestion.h"
+#include "kagent/stack/delay.h"
 
 namespace viaduct {
 
@@ -46,12 +47,11 @@ void LossRecovery<Platform>::take_ack(ViIndex i, std::uint32_t ack, std::uint16_
   }
   vi.tx.peer_window = window;
   if (newly == 0) return;
-  if (vi.tx.sample_time != 0 && ack - 1 - vi.tx.sample_psn < kWindow) measure_round_trip(i);
   // Widens the window only if half of it was in use: else the acknowledgement does not show that the network carries
   // so many frames.
-  if (vi.tx.send_next - vi.tx.send_una >= vi.tx.congestion_window / 2) {
-    congestion::widen_window(vi, newly);
-  }
+  const bool limited = vi.tx.send_next - vi.tx.send_una >= vi.tx.congestion_window / 2;
+  if (vi.tx.sample_time != 0 && ack - 1 - vi.tx.sample_psn < kWindow) measure_round_trip(i, limited);
+  if (limited && (vi.tx.keeps_queue_short == 0 || delay(i).grows != 0)) congestion::widen_window(vi, newly);
   bool came_late = false;  // by train
   if (!vi.tx.sacked.empty() || !vi.tx.lost.empty() || !vi.tx.resent.empty()) {
     for (std::uint32_t psn = vi.tx.send_una; psn != ack; ++psn) {
@@ -94,7 +94,9 @@ void LossRecovery<Platform>::take_sack(ViIndex i, std::uint32_t ack,
       if (vi.tx.resent.has(psn)) note_resend_delivered(i, psn);
       vi.tx.sacked.add(psn);
       vi.tx.lost.remove(psn);
-      if (psn == vi.tx.sample_psn && vi.tx.sample_time != 0) measure_round_trip(i);
+      if (psn == vi.tx.sample_psn && vi.tx.sample_time != 0) {
+        measure_round_trip(i, outstanding >= vi.tx.congestion_window / 2);
+      }
     }
   }
   if (highest == 0) return;
@@ -132,10 +134,14 @@ void LossRecovery<Platform>::take_sack(ViIndex i, std::uint32_t ack,
 }
 
 template <class Platform>
-void LossRecovery<Platform>::measure_round_trip(ViIndex i) {
+void LossRecovery<Platform>::measure_round_trip(ViIndex i, bool limited) {
   Vi& vi = vis_[i];
   const bool probed = vi.tx.tail_probes != 0;
-  congestion::measure_rtt(vi, now_ - vi.tx.sample_time, vi.tx.resent.has(vi.tx.sample_psn));
+  const bool doubtful = vi.tx.resent.has(vi.tx.sample_psn);
+  congestion::measure_rtt(vi, now_ - vi.tx.sample_time, doubtful);
+  if (vi.tx.path == state::Path::kNetwork && !doubtful) {
+    delay::note_round_trip(vi, delay(i), now_ - vi.tx.sample_time, limited, now_);
+  }
   vi.tx.sample_time = 0;
   if (probed && vi.tx.tail_probes == 0) restart_timer(i);
 }

@@ -49,7 +49,8 @@ class LossRecovery : private ViTable, private Timers {
   void take_answer(ViIndex vi, std::uint32_t ack);
 
  private:
-  void measure_round_trip(ViIndex vi);
+  // `limited`: the window was in use.
+  void measure_round_trip(ViIndex vi, bool limited);
   bool asks_first(const state::Vi& vi) const;
   void ask(const state::Vi& vi);
   void send_ends_again(state::Vi& vi);

@@ -49,6 +49,7 @@ Tables::Parts Tables::parts(const StackLimits& limits) {
   p.pendings = add(static_cast<state::Pending*>(nullptr),
                    std::size_t{limits.sessions} * layout::kCommands);
   p.attempts = add(static_cast<state::Attempt*>(nullptr), vis);
+  p.delays = add(static_cast<state::Delay*>(nullptr), vis);
   p.in_flight = add(static_cast<state::InFlight*>(nullptr), vis * state::kWindow);
   p.resent_marks = add(static_cast<std::uint32_t*>(nullptr), vis * state::kWindow);
   p.responses = add(static_cast<state::Response*>(nullptr), vis * state::kMaxReads);
@@ -100,6 +101,7 @@ Tables::Tables(void* segment, const StackLimits& its_limits, std::uint16_t its_e
   part(held_frames, p.held);
   part(pendings, p.pendings);
   part(attempts, p.attempts);
+  part(delays, p.delays);
   part(in_flight, p.in_flight);
   part(resent_marks, p.resent_marks);
   part(responses, p.responses);

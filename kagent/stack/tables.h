@@ -12,6 +12,7 @@
 #include "kagent/contract/wire.h"
 #include "kagent/stack/command_state.h"
 #include "kagent/stack/connection_state.h"
+#include "kagent/stack/delay_state.h"
 #include "kagent/stack/history_state.h"
 #include "kagent/stack/message_state.h"
 #include "kagent/stack/pool.h"
@@ -52,7 +53,7 @@ struct Tables {
   // Offsets of the tables in the segment.
   struct Parts {
     std::size_t root, sessions, programs, vis, cqs, regions, ptags, peers, requests, goodbyes,
-        claims, held, pendings, attempts, in_flight, resent_marks, responses, key_buckets,
+        claims, held, pendings, attempts, delays, in_flight, resent_marks, responses, key_buckets,
         peer_buckets, request_buckets, goodbye_buckets, wheel, timers, history, views, open_sessions,
         total;
   };
@@ -82,6 +83,7 @@ struct Tables {
   Pool<state::Claim> claims;
   state::Pending* pendings;
   state::Attempt* attempts;
+  state::Delay* delays;            // by VI
   state::InFlight* in_flight;
   std::uint32_t* resent_marks;
   state::Response* responses;

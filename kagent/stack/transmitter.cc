@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kagent/stack/congestion.h"
+#include "kagent/stack/delay.h"
 #include "kagent/stack/draft.h"
 
 namespace viaduct {
@@ -51,16 +52,25 @@ constexpr unsigned kFirstTrains = kBatch;
 
 constexpr std::uint64_t kIdle = 250'000'000;  // ns
 
-std::uint32_t quarter_of_window(const Vi& vi) { return vi.tx.congestion_window / 4u + 1; }
 
 // A window that losses have narrowed is not to be sent and acknowledged in one burst.
 bool is_narrow(const Vi& vi) {
   return vi.tx.losses != state::Losses::kNone && vi.tx.congestion_window < kWindow;
 }
 
-// Whether a quarter of the window ends in the next frames.
-bool ends_quarter(const Vi& vi, std::uint32_t frames) {
-  return vi.tx.send_next % quarter_of_window(vi) + frames >= quarter_of_window(vi);
+// The window is sent in parts, each of which asks for its acknowledgement. Where the queue is kept short there is another
+// one on its way while the acknowledgement of the first one comes.
+bool has_parts(const Vi& vi) { return is_narrow(vi) || vi.tx.keeps_queue_short != 0; }
+
+std::uint32_t part_of_window(const Vi& vi) {
+  constexpr std::uint32_t kParts = 4, kPartsOfShort = 2;
+  const std::uint32_t window = vi.tx.congestion_window;
+  return vi.tx.keeps_queue_short != 0 ? (window + 1) / kPartsOfShort : window / kParts + 1;
+}
+
+// Whether a part of the window ends in the next frames.
+bool ends_part(const Vi& vi, std::uint32_t frames) {
+  return vi.tx.send_next % part_of_window(vi) + frames >= part_of_window(vi);
 }
 
 // Whether the newest frame, which is sent again after a timeout, goes by train as it did before: if frames on that
@@ -264,7 +274,7 @@ bool Transmitter<Platform>::asks(Vi& vi, const Message& message, std::uint32_t r
     return send_credit_.asks_for_credit(vi, room, wanted) || (ends && may_follow(vi, message)) ||
            (ends && vi.tx.path == Path::kSameHost && asks_for_path(vi, wanted));
   }
-  return !more || room <= wanted || (is_narrow(vi) && ends_quarter(vi, wanted));
+  return !more || room <= wanted || (has_parts(vi) && ends_part(vi, wanted));
 }
 
 // Notes that `n` frames of the current message have been sent.
@@ -294,7 +304,9 @@ bool Transmitter<Platform>::transmit(ViIndex i, unsigned& sent) {
   } else if (vi.tx.send_una == vi.tx.send_next && now_ - vi.tx.progress_time > kIdle) {
     // The window was measured too long ago: begin a new one.
     vi.tx.progress_time = now_;
+    const std::uint16_t window = vi.tx.congestion_window;
     congestion::begin_window(vi);
+    delay::go_on(vi, delay(i), window);
   }
   Message message;
   bool quantum_of_trains = false;
@@ -308,7 +320,7 @@ bool Transmitter<Platform>::transmit(ViIndex i, unsigned& sent) {
     if (by_train && !std::exchange(quantum_of_trains, true)) quantum += kTrainQuantum - kQuantum;
     const unsigned batch = vi.tx.path == Path::kLocal ? 1 : first_trains ? kFirstTrains : kBatch;
     unsigned wanted = std::min({quantum, room, vi.tx.current_frames - vi.tx.current_sent, batch});
-    if (is_narrow(vi)) wanted = std::min(wanted, quarter_of_window(vi));
+    if (has_parts(vi)) wanted = std::min(wanted, part_of_window(vi));
     // The doorbell announces descriptors posted from now on.
     const bool ends = wanted == vi.tx.current_frames - vi.tx.current_sent;
     const bool more = !ends || send_queue_.more_to_send(i);

@@ -57,7 +57,9 @@ struct ViLink {
 
 // The sending side of a VI.
 struct ViTx {
-  std::uint8_t listed, checked;   // kOn...List; data has checksums
+  std::uint8_t listed;            // kOn...List
+  std::uint8_t checked : 1;       // data has checksums
+  std::uint8_t keeps_queue_short : 1;  // Delay::mode says so
   Losses losses; Path path;
   WorkQueue send;
   std::uint32_t send_una;    // oldest PSN not acknowledged

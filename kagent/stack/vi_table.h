@@ -15,13 +15,14 @@ class ViTable {
   explicit ViTable(const Tables& tables)
       : limits_(tables.limits), now_(tables.now), root_(tables.root), vis_(tables.vis),
         views_(tables.views), in_flight_(tables.in_flight), responses_(tables.responses),
-        resent_marks_(tables.resent_marks) {}
+        resent_marks_(tables.resent_marks), delays_(tables.delays) {}
 
   const layout::View& view(const state::Vi& vi) const { return views_[vi.program]; }
   layout::Capacity capacity() const { return {limits_.vis, limits_.cqs, limits_.slots, 0}; }
   state::InFlight& in_flight(ViIndex vi, std::uint32_t position) const {
     return in_flight_[std::size_t{vi} * state::kWindow + position % state::kWindow];
   }
+  state::Delay& delay(ViIndex vi) const { return delays_[vi]; }
   state::Response& response(ViIndex vi, std::uint32_t number) const {
     return responses_[std::size_t{vi} * state::kMaxReads + number % state::kMaxReads];
   }
@@ -55,6 +56,7 @@ class ViTable {
   state::InFlight* in_flight_;
   state::Response* responses_;
   std::uint32_t* resent_marks_;
+  state::Delay* delays_;
 };
 
 }  // namespace viaduct

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kagent/stack/congestion.h"
+#include "kagent/stack/delay.h"
 
 namespace viaduct {
 
@@ -143,6 +144,7 @@ void VirtualInterfaces<Platform>::reset_transfer(ViIndex i) {
   vi.tx.current_slot = kNone;
   vi.tx.stalled = 0;
   congestion::begin_window(vi);
+  delay::begin(vi, delay(i));
   vi.tx.peer_window = state::kWindow;
   vi.tx.resends = vi.tx.resends_delivered = 0;
   vi.tx.sacked.clear();

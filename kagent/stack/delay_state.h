@@ -1,0 +1,28 @@
+// What a connection knows of the queue that it makes in the network.
+#ifndef VIADUCT_KAGENT_STACK_DELAY_STATE_H
+#define VIADUCT_KAGENT_STACK_DELAY_STATE_H
+
+#include <cstdint>
+
+namespace viaduct::state {
+
+// kOpen: it has made no queue yet. kShort: its window keeps the queue short. kCompetes: narrower windows did not make
+// the queue shorter, so losses alone set the window.
+enum class QueueMode : std::uint8_t { kOpen, kShort, kCompetes };
+
+struct Delay {
+  std::uint64_t due;       // kCompetes: when the queue is tried again
+  std::uint32_t floor;     // least round trip of the period, ns; 0: none yet
+  std::uint32_t expected;  // the same, as the last cut was to make it
+  std::uint16_t window;    // before the cuts, frames
+  QueueMode mode;
+  std::uint8_t samples;    // of the period
+  std::uint8_t cuts;       // in a row; 0: the queue is short
+  std::uint8_t vain;       // of these, in a row, that did not help
+  std::uint8_t trials;     // in vain, in a row
+  std::uint8_t grows;      // 1: the queue is so short that the window may grow
+};
+
+}  // namespace viaduct::state
+
+#endif
