@@ -2,7 +2,8 @@
 // short. A queue of a few frames keeps a link as busy as one of hundreds, and small messages of all who share the link
 // wait behind it.
 //
-// Round trips tell the queue. Single ones are longer where processors are busy, so the least one of a period counts.
+// Round trips tell the queue. Some are much longer where processors are busy: there is a queue only if most of a period
+// are alike, or frames have been lost to it. The least one counts.
 // The round trip that is aimed at is the same for all, so that connections that share a queue get the same of the link.
 // It does not depend on the least one that was ever seen: a connection that begins beside others sees their queue, too.
 //
@@ -31,8 +32,7 @@ using state::Vi;
 
 inline constexpr std::uint32_t kRoundTrip = 400'000;  // ns, of a local network whose queue is short
 inline constexpr std::uint32_t kNarrow = 6;           // frames; for a window of so many it may be twice as long
-inline constexpr unsigned kPeriod = 8;                // round trips
-inline constexpr unsigned kBrief = 3;                 // with a very long queue at the beginning
+inline constexpr unsigned kAlike = 6;                 // round trips of a period that are at most twice the least one
 inline constexpr std::uint32_t kLeast = 4;            // frames in the window that is kept short
 inline constexpr unsigned kMostVain = 4;              // cuts in a row that do not help
 inline constexpr unsigned kMostCuts = 12;
@@ -49,10 +49,7 @@ inline void set_mode(Vi& vi, Delay& delay, QueueMode mode) {
   delay.cuts = delay.vain = delay.grows = 0;
 }
 
-inline void begin_period(Delay& delay) {
-  delay.floor = 0;
-  delay.samples = 0;
-}
+inline void begin_period(Delay& delay) { delay.count = 0; }
 
 // For a new connection.
 inline void begin(Vi& vi, Delay& delay) {
@@ -75,36 +72,38 @@ inline void compete(Vi& vi, Delay& delay, std::uint64_t now) {
 }
 
 // The round trips of the period were longer than `wanted`.
-inline void cut(Vi& vi, Delay& delay, std::uint32_t wanted, std::uint64_t now) {
+inline void cut(Vi& vi, Delay& delay, std::uint32_t floor, std::uint32_t wanted, std::uint64_t now) {
   if (delay.mode != QueueMode::kShort) set_mode(vi, delay, QueueMode::kShort);
   if (delay.cuts == 0) {
     delay.window = vi.tx.congestion_window;
   } else {
-    delay.vain = delay.floor > delay.expected ? delay.vain + 1 : 0;
+    delay.vain = floor > delay.expected ? delay.vain + 1 : 0;
   }
   if (delay.vain >= kMostVain || delay.cuts >= kMostCuts) return compete(vi, delay, now);
   ++delay.cuts;
   delay.grows = 0;
   const std::uint32_t window = vi.tx.congestion_window;
-  const auto fits = static_cast<std::uint32_t>(std::uint64_t{window} * wanted / delay.floor);
+  const auto fits = static_cast<std::uint32_t>(std::uint64_t{window} * wanted / floor);
   const std::uint32_t narrower = std::max(std::clamp(fits, window / 2, window - window / 8), kLeast);
   // Half of the round trip that the cut takes away, if it is all ours.
   const std::uint32_t less = window > narrower ? window - narrower : 0;
-  delay.expected = static_cast<std::uint32_t>(delay.floor - std::uint64_t{delay.floor} * less / window / 2);
+  delay.expected = static_cast<std::uint32_t>(floor - std::uint64_t{floor} * less / window / 2);
   vi.tx.congestion_window = static_cast<std::uint16_t>(narrower);
 }
 
 inline void end_period(Vi& vi, Delay& delay, std::uint64_t now) {
-  const std::uint32_t wanted = target(vi);
-  if (delay.floor > wanted) {
-    if (delay.mode != QueueMode::kCompetes || now >= delay.due) cut(vi, delay, wanted, now);
+  std::sort(delay.samples, delay.samples + state::kRoundTrips);
+  const std::uint32_t floor = delay.samples[0], wanted = target(vi);
+  if (floor > wanted) {
+    const bool queue = delay.samples[kAlike - 1] / 2 <= floor || vi.tx.losses == state::Losses::kQueue;
+    if (queue && (delay.mode != QueueMode::kCompetes || now >= delay.due)) cut(vi, delay, floor, wanted, now);
     return;
   }
   if (delay.mode == QueueMode::kOpen) return;
   if (delay.mode == QueueMode::kCompetes) set_mode(vi, delay, QueueMode::kShort);
   delay.cuts = delay.vain = delay.trials = 0;
-  delay.grows = delay.floor < wanted / 4 * 3;
-  if (delay.floor < wanted / 2) {
+  delay.grows = floor < wanted / 4 * 3;
+  if (floor < wanted / 2) {
     const std::uint32_t window = vi.tx.congestion_window;
     vi.tx.congestion_window = static_cast<std::uint16_t>(std::min(window + window / 2, state::kWindow));
     if (vi.tx.congestion_window == state::kWindow) set_mode(vi, delay, QueueMode::kOpen);
@@ -115,11 +114,8 @@ inline void end_period(Vi& vi, Delay& delay, std::uint64_t now) {
 // itself.
 [[gnu::noinline]] inline void note_round_trip(Vi& vi, Delay& delay, std::uint64_t time, bool limited, std::uint64_t now) {
   if (!limited) return begin_period(delay);
-  const auto sample = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(time, 1, 0x3fffffff));
-  delay.floor = delay.floor == 0 ? sample : std::min(delay.floor, sample);
-  ++delay.samples;
-  const bool very_long = delay.mode == QueueMode::kOpen && delay.samples >= kBrief && delay.floor > 2 * target(vi);
-  if (delay.samples < kPeriod && !very_long) return;
+  delay.samples[delay.count++] = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(time, 1, 0x3fffffff));
+  if (delay.count < state::kRoundTrips) return;
   end_period(vi, delay, now);
   begin_period(delay);
 }
