@@ -1,5 +1,6 @@
 // The share of a link's bandwidth that remains when it loses frames, when many share it, and when the last frame of a
 // message is lost. Time is virtual, so every figure is the same in every run.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -141,6 +142,70 @@ TEST(Link, LateSendersGetTheirShare) {
     print("late ones", link, shared, net);
     EXPECT_GE(shared.fairness, 0.90);
   }
+}
+
+// A stream, and what small messages of another connection of the same hosts take beside it.
+struct Beside {
+  double used;
+  std::uint64_t median_ns;
+};
+
+Beside beside_a_stream(const Link& link, std::uint32_t queue_frames) {
+  SimOptions options = over(link);
+  options.queue_frames = queue_frames;
+  ManyToOne net(1, options, first_seed());
+  EXPECT_TRUE(net.connect());
+  Program& client = net.flows[0]->sender;
+  Program& server = net.flows[0]->receiver;
+  const std::uint32_t client_vi = client.create_vi(vip::kReliableDelivery), server_vi = server.create_vi(vip::kReliableDelivery);
+  EXPECT_TRUE(sim::connect(net.network, net.all, client, client_vi, server, server_vi, net.receiver->port.address(), 99));
+  std::byte out[4] = {}, in[4];
+  const std::uint32_t out_handle = client.register_memory(out, sizeof out), in_handle = server.register_memory(in, sizeof in);
+  net.go(frames_in(link, 10'000));
+  const std::uint64_t begin = net.network.now(), bytes = net.flows[0]->bytes;
+  std::vector<std::uint64_t> times;
+  for (int i = 0; i < 101; ++i) {
+    server.post_receive(server_vi, in, sizeof in, in_handle);
+    client.post_send(client_vi, out, sizeof out, out_handle);
+    const std::uint64_t sent_at = net.network.now();
+    const auto logic = [&] {
+      if (server.done(server_vi, true)) times.push_back(net.network.now() - sent_at);
+      return net.flows[0]->step();
+    };
+    run(net.network, net.all, logic, [&] { return times.size() > static_cast<std::size_t>(i); }, sent_at + kSecond);
+    EXPECT_EQ(times.size(), i + 1u);
+    net.go(frames_in(link, 20) + i * 1'000);
+    EXPECT_TRUE(client.done(client_vi, false).has_value());
+  }
+  const std::uint64_t ns = net.network.now() - begin;
+  std::sort(times.begin(), times.end());
+  return {static_cast<double>(net.flows[0]->bytes - bytes) / capacity(link.bits_per_second, ns), times[times.size() / 2]};
+}
+
+// A window of 256 frames would have them wait for 3 ms.
+TEST(Link, AStreamKeepsTheQueueShort) {
+  for (const Link& link : {kLinks[0], kLinks[1]}) {
+    const Beside found = beside_a_stream(link, 1'000);
+    std::printf("beside a stream, %s: %.3f of the link, a small message takes %llu us\n", link.name, found.used,
+                static_cast<unsigned long long>(found.median_ns / 1'000));
+    EXPECT_GE(found.used, 0.98);
+    EXPECT_LE(found.median_ns, 600'000u);
+  }
+}
+
+// Round trips that are long whatever the window is are no queue: the window stays wide but for rare trials.
+TEST(Link, ALongPathIsNoQueue) {
+  const Link far = {10 * kGigabit, 2'000'000, "10 Gb/s, 2 ms"};
+  SimOptions options = over(far);
+  options.queue_frames = 1'000;
+  ManyToOne net(1, options, first_seed());
+  ASSERT_TRUE(net.connect());
+  net.go(2 * kSecond);
+  const std::uint64_t ns = 4 * kSecond;
+  const double frames = static_cast<double>(sum(net.go(ns))) / kFlowMessage * 23;
+  const double windows = static_cast<double>(ns) / (2.0 * static_cast<double>(far.latency_ns));
+  std::printf("%s: %.1f frames in a round trip\n", far.name, frames / windows);
+  EXPECT_GE(frames / windows, 0.85 * state::kWindow);
 }
 
 // How long a message takes until its sender knows, if its last frame is lost or not.
