@@ -30,7 +30,7 @@ using state::Delay;
 using state::QueueMode;
 using state::Vi;
 
-inline constexpr std::uint32_t kRoundTrip = 400'000;  // ns, of a local network whose queue is short
+inline constexpr std::uint32_t kRoundTrip = 300'000;  // ns, of a local network whose queue is short
 inline constexpr std::uint32_t kNarrow = 6;           // frames; for a window of so many it may be twice as long
 inline constexpr unsigned kAlike = 6;                 // round trips of a period that are at most twice the least one
 inline constexpr std::uint32_t kLeast = 4;            // frames in the window that is kept short
@@ -103,7 +103,7 @@ inline void end_period(Vi& vi, Delay& delay, std::uint64_t now) {
   if (delay.mode == QueueMode::kCompetes) set_mode(vi, delay, QueueMode::kShort);
   delay.cuts = delay.vain = delay.trials = 0;
   delay.grows = floor < wanted / 4 * 3;
-  if (floor < wanted / 2) {
+  if (floor < wanted / 2 && vi.tx.losses == state::Losses::kNone) {
     const std::uint32_t window = vi.tx.congestion_window;
     vi.tx.congestion_window = static_cast<std::uint16_t>(std::min(window + window / 2, state::kWindow));
     if (vi.tx.congestion_window == state::kWindow) set_mode(vi, delay, QueueMode::kOpen);

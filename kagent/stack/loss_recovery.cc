@@ -139,7 +139,7 @@ void LossRecovery<Platform>::measure_round_trip(ViIndex i, bool limited) {
   const bool probed = vi.tx.tail_probes != 0;
   const bool doubtful = vi.tx.resent.has(vi.tx.sample_psn);
   congestion::measure_rtt(vi, now_ - vi.tx.sample_time, doubtful);
-  if (vi.tx.path == state::Path::kNetwork && !doubtful) {
+  if (vi.tx.path == state::Path::kNetwork && vi.tx.sample_asked != 0 && !doubtful) {
     delay::note_round_trip(vi, delay(i), now_ - vi.tx.sample_time, limited, now_);
   }
   vi.tx.sample_time = 0;

@@ -195,7 +195,7 @@ bool Transmitter<Platform>::send_packed(ViIndex i, const Message& first,
   root_->counters.bytes_sent += bytes;
   vi.tx.current_slot = kNone;
   ++vi.tx.send_next;
-  note_sent(i);
+  note_sent(i, ask);
   while (unreliable && vi.tx.send.completed != vi.tx.send.taken) {
     send_queue_.finish_unreliable(i);
   }
@@ -279,12 +279,12 @@ bool Transmitter<Platform>::asks(Vi& vi, const Message& message, std::uint32_t r
 
 // Notes that `n` frames of the current message have been sent.
 template <class Platform>
-void Transmitter<Platform>::advance(ViIndex i, const Message& message, unsigned n, Sent result) {
+void Transmitter<Platform>::advance(ViIndex i, const Message& message, unsigned n, bool ask, Sent result) {
   Vi& vi = vis_[i];
   vi.tx.send_next += n;
   vi.tx.current_sent += n;
   const std::uint64_t sent_before = vi.tx.sent_time;
-  if (n != 0) note_sent(i);
+  if (n != 0) note_sent(i, ask);
   // Frames behind one that was given up need not wait as long as it did.
   if (result == Sent::kGivenUp) [[unlikely]] vi.tx.sent_time = sent_before;
   if (vi.tx.current_sent != vi.tx.current_frames) return;
@@ -344,7 +344,7 @@ bool Transmitter<Platform>::transmit(ViIndex i, unsigned& sent) {
     if (first_trains) frames_out_.flush();
     sent += n;
     quantum -= n;
-    advance(i, message, n, result);
+    advance(i, message, n, ask && n == wanted, result);
     if (result == Sent::kSome) return vi.tx.path != Path::kLocal || await_room(vi);
     if (!more) return false;
   }
@@ -409,11 +409,13 @@ bool Transmitter<Platform>::await_room(Vi& vi) {
 
 // Notes that frames up to send_next have just been sent for the first time.
 template <class Platform>
-void Transmitter<Platform>::note_sent(ViIndex i) {
+void Transmitter<Platform>::note_sent(ViIndex i, bool asked) {
   Vi& vi = vis_[i];
   vi.tx.sent_time = now_;
   if (vi.reliability == vip::kUnreliable) return;
-  if (vi.tx.sample_time == 0) {
+  // An acknowledgement that was not asked for may be late, so a frame that asks is timed if there is one.
+  if (vi.tx.sample_time == 0 || (asked && vi.tx.sample_asked == 0)) {
+    vi.tx.sample_asked = asked;
     vi.tx.sample_time = now_;
     vi.tx.sample_psn = vi.tx.send_next - 1;
   }

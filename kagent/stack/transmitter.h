@@ -60,7 +60,7 @@ class Transmitter : private ViTable, private Timers {
                                      bool& more);
   [[gnu::noinline]] Sent resend_packed(ViIndex vi, std::uint32_t position, bool ask,
                                        std::uint32_t& failed, std::uint32_t& error);
-  inline void note_sent(ViIndex vi);
+  inline void note_sent(ViIndex vi, bool asked);
   // Takes the local path if one has come. False: it is taken when all frames under way have arrived.
   [[gnu::noinline]] bool choose_path(ViIndex vi);
   bool may_go_local(const state::Vi& vi) const;
@@ -74,7 +74,7 @@ class Transmitter : private ViTable, private Timers {
   [[gnu::always_inline]] inline void await_send_room(ViIndex vi);
   [[gnu::always_inline]] inline bool asks(state::Vi& vi, const Message& message, std::uint32_t room,
                                           unsigned wanted, bool ends, bool more);
-  [[gnu::always_inline]] inline void advance(ViIndex vi, const Message& message, unsigned n, Sent result);
+  [[gnu::always_inline]] inline void advance(ViIndex vi, const Message& message, unsigned n, bool ask, Sent result);
   [[gnu::always_inline]] inline bool read_data(ViIndex vi, const Message& message, std::uint32_t first,
                                                std::uint32_t first_psn, std::span<const Frame> frames);
   [[gnu::always_inline]] inline void write_headers(state::Vi& vi, const Message& message, std::uint32_t first,

@@ -60,6 +60,7 @@ struct ViTx {
   std::uint8_t listed;            // kOn...List
   std::uint8_t checked : 1;       // data has checksums
   std::uint8_t keeps_queue_short : 1;  // Delay::mode says so
+  std::uint8_t sample_asked : 1;  // sample_psn asked for its acknowledgement
   Losses losses; Path path;
   WorkQueue send;
   std::uint32_t send_una;    // oldest PSN not acknowledged
