@@ -382,6 +382,42 @@ class Vipl(Load):
             lab.stop(server)
 
 
+class ViplBeside(Load):
+    """Messages of VIPL beside a stream of VIPL the same way; over TCP the same by tcpping. The stream begins first and ends
+    last."""
+
+    launched = False
+
+    def __init__(self, size, count):
+        self.stream = Vipl(32768, count)
+        self.words = ['--size', str(size), '--count', '2000', '--wait', 'block', '--json']
+
+    def sample(self, lab, way, port, work):
+        ports = [port] if way.is_sovia else [port, port + 1]  # one server of VIPL serves both
+        logs = [os.path.join(work, f'server-{each}.log') for each in ports]
+        servers = [lab.start('b', log, *self.stream.server(way, each, work)) for log, each in zip(logs, ports)]
+        try:
+            if way.is_sovia:
+                await_text(logs[0], 'waiting')
+            else:
+                for each in ports:
+                    lab.await_port('b', each)
+            said = os.path.join(work, 'stream.json')
+            stream = lab.start('a', said, *self.stream.client(way, 'b', port))
+            time.sleep(0.5)
+            name = ['viaping', 'b'] if way.is_sovia else ['tcpping', 'b', '--port', str(port + 1)]
+            with Meter() as meter:
+                figures = outputs.ping(lab.run('a', *name, *self.words))
+            if stream.poll() is not None:
+                raise Failure('the stream ended before the messages')
+            stream.wait(60)
+            with open(said, encoding='utf-8', errors='replace') as file:
+                return {**figures, 'processor_s': meter.seconds, 'stream_mbit_s': outputs.stream(file.read())['value']}
+        finally:
+            for server in servers:
+                lab.stop(server)
+
+
 class Ftp(Load):
     """netkit-ftp and linux-ftpd, as ./demo builds them: one transfer in a session of its own."""
 

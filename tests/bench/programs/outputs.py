@@ -73,6 +73,12 @@ def milliseconds(text):
     return {'value': _number(r'^ms ([0-9.]+)$', text, 'the program')}
 
 
+def ping(text):
+    """us one way, of viaping --json or tcpping --json."""
+    return {'value': _number(r'"median":([0-9.]+)', text, 'the program'),
+            'p99': _number(r'"p99":([0-9.]+)', text, 'the program')}
+
+
 def stream(text):
     """Mb/s, of viaping --json or tcpping --json."""
     return {'value': _number(r'"mbit_s":([0-9.]+)', text, 'the program')}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from loads import (Beside, Crowded, Curl, Exchanges, Ftp, Iperf3, Load, Memcached, Netpipe, OnOneProcessor, Redis,
-                   Sockperf, SockperfMany, StreamEnd, Vipl, Wrk)
+                   Sockperf, SockperfMany, StreamEnd, Vipl, ViplBeside, Wrk)
 from servers import Pgbench, Proxied, Rsync, Scp
 
 WITHOUT_LOCAL = {'SOVIA_LOCAL': '0'}
@@ -81,6 +81,7 @@ ROWS = _rows(
     'switch',
     ('iperf3', 'iperf3, 4 s', 'Gb/s', Iperf3(4)),
     ('vipl', 'VIPL (viaping; TCP: tcpping), 440 MB in 32 KB messages', 'Mb/s', Vipl(32768, 13_500)),
+    ('vipl-beside', 'VIPL, 4 B, one way, beside a stream of 32 KB messages', 'us', ViplBeside(4, 25_000)),
     ('beside', 'sockperf, 14 B 500 times a second, one way, beside iperf3', 'us', Beside(14)),
     ('sockperf-14', 'sockperf ping-pong, 14 B, one way', 'us', Sockperf(14)),
     ('redis-1', 'redis, 1 client, GET', 'k/s', Redis(1, 40_000)),
