@@ -8,6 +8,8 @@ namespace {
 
 // Lanes stay if they move so much of what the kernel moves: two windows of the same work differ by that.
 constexpr std::uint64_t kLanePercent = 97;
+// With large pieces the kernel takes less of the processors for each byte. Where a slow link is the limit both move the same.
+constexpr std::uint64_t kLargeLanePercent = 110;
 // While half of the connections go by the kernel, a turn of an event loop pays for both ways: the others get lanes too if
 // these move so much.
 constexpr std::uint64_t kMixedPercent = 85;
@@ -45,7 +47,7 @@ void RouteChoice::stay_with_kernel(std::uint64_t now) {
   kernel_until_ = due_ = now + wait_ns_;
   wait_ns_ = std::min(2 * wait_ns_, kMostDoubtNs);
   notices_left_ = 0;
-  sent_notices_ = false;
+  sent_notices_ = large_ = false;
 }
 
 RouteChoice::Answer RouteChoice::asked(const Ask& ask, std::uint64_t now) {
@@ -73,6 +75,7 @@ RouteChoice::Answer RouteChoice::asked(const Ask& ask, std::uint64_t now) {
         return Answer::kOpen;
       }
       remembered_ = ask.remembered;
+      large_ = ask.large;
       begin_kernel_window(now);
       return Answer::kLater;
     case Stage::kKernelWindow:
@@ -80,6 +83,7 @@ RouteChoice::Answer RouteChoice::asked(const Ask& ask, std::uint64_t now) {
       return Answer::kLater;
     case Stage::kKernel:
       if (now < kernel_until_) return refuse(ask);
+      large_ |= ask.large;
       begin_kernel_window(now);
       return Answer::kLater;
     default:
@@ -238,7 +242,8 @@ RouteChoice::Step RouteChoice::end_lane_window(const View& view, std::uint64_t n
   const double before = windows_ != 0 ? lane_rate_ : 0;  // of the best window
   const bool rises = windows_ != 0 && lane_rate * 100 >= before * kRisePercent;
   lane_rate_ = std::max(lane_rate, before);
-  if (lane_rate * 100 >= kernel_rate_ * (halvings_ == 1 ? kMixedPercent : kLanePercent)) {
+  const std::uint64_t percent = halvings_ == 1 ? kMixedPercent : large_ ? kLargeLanePercent : kLanePercent;
+  if (lane_rate * 100 >= kernel_rate_ * percent) {
     if (halvings_ != 0) {
       --halvings_;
       begin_opening(now);
@@ -294,7 +299,9 @@ RouteChoice::Step RouteChoice::look_at_lone_lane(const View& view, std::uint64_t
     return Step::kNone;
   }
   const std::uint64_t window = now - since_;
-  const bool doubtful = measures_ && (view.by_agent || carries_large_pieces(view));
+  const bool large = measures_ && carries_large_pieces(view);
+  const bool doubtful = measures_ && (view.by_agent || large);
+  large_ |= large;
   if (doubtful && rate(view, now) * kLoneNs >= kBusyBytes) return leave_to_compare(now);
   const std::uint64_t next = measures_ ? std::min(2 * window, kDoubtNs) : kLoneNs;
   measures_ = true;

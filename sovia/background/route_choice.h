@@ -142,6 +142,7 @@ class RouteChoice {
   std::uint64_t since_ = 0;        // of the stage, or of its window
   std::uint64_t bytes_ = 0;        // at the window's begin
   std::uint64_t lane_bytes_ = 0, lane_packets_ = 0;  // likewise
+  bool large_ = false;             // so were those of the connection that asked for the trial
   bool bulk_lasts_ = false;        // large pieces have come for seconds
   double kernel_rate_ = 0, lane_rate_ = 0;  // of the best window, bytes a ns
   std::uint64_t opening_ns_ = 0;   // how long the lanes took to open

@@ -123,6 +123,15 @@ TEST(RouteChoice, LargePiecesThatLastAreTriedOnLanes) {
   EXPECT_EQ(service.lanes(), 4u);
 }
 
+TEST(RouteChoice, LargePiecesThatAreNoFasterOnLanesStayWithTheKernel) {
+  for (const double lane : {1.0, 1.2}) {
+    Service service(4, 1, lane);
+    service.large = true;
+    service.ask_and_run();
+    EXPECT_EQ(service.choice.stage(), lane > 1 ? Stage::kLanes : Stage::kKernel);
+  }
+}
+
 TEST(RouteChoice, LargePiecesThatEndOpenNothing) {
   RouteChoice choice;
   EXPECT_EQ(choice.asked({.doubtful = true, .large = true, .needs_nic = true}, 1), Answer::kLater);
