@@ -1,4 +1,4 @@
-// What a connection knows of the queue that it makes in the network.
+// The queue that a connection makes in the network, as far as it knows.
 #ifndef VIADUCT_KAGENT_STACK_DELAY_STATE_H
 #define VIADUCT_KAGENT_STACK_DELAY_STATE_H
 

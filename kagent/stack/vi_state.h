@@ -58,9 +58,7 @@ struct ViLink {
 // The sending side of a VI.
 struct ViTx {
   std::uint8_t listed;            // kOn...List
-  std::uint8_t checked : 1;       // data has checksums
-  std::uint8_t keeps_queue_short : 1;  // Delay::mode says so
-  std::uint8_t sample_asked : 1;  // sample_psn asked for its acknowledgement
+  std::uint8_t checked : 1, keeps_queue_short : 1, sample_asked : 1;  // data has checksums; as Delay::mode; sample_psn did
   Losses losses; Path path;
   WorkQueue send;
   std::uint32_t send_una;    // oldest PSN not acknowledged
@@ -69,11 +67,9 @@ struct ViTx {
   std::uint32_t credit_asked;     // Unreliable Delivery: PSN behind the last frame that asked for credit
   std::uint32_t current_frames;
   std::uint32_t current_sent;     // frames of it sent
-  std::uint16_t congestion_window;  // frames
-  std::uint16_t peer_window;        // frames
+  std::uint16_t congestion_window, peer_window;  // frames
   std::uint16_t window_credit;      // acknowledged frames since the window last grew
-  std::uint8_t window_debt;         // of losses, in quarters of a frame
-  std::uint8_t stalled;             // there is something to send that must wait for the peer
+  std::uint8_t window_debt, stalled;  // of losses, in quarters of a frame; something is to be sent that waits for the peer
   std::uint16_t resends;            // so far, all frames together
   std::uint16_t resends_delivered;  // the newest of them that is known to have arrived
   PsnSet sacked;
@@ -81,11 +77,10 @@ struct ViTx {
   PsnSet resent;             // resent_mark is valid
   std::uint64_t sample_time;  // when sample_psn was sent; 0: no sample under way
   std::uint32_t sample_psn;
-  std::uint8_t timeouts;       // in a row
-  std::uint8_t tail_probes;    // since the round trip was last measured
+  std::uint8_t timeouts, tail_probes;  // in a row; since the round trip was last measured
   std::uint16_t reads;         // RDMA reads begun and not answered
-  std::uint16_t train_frames;  // that have gone by train lately, 0: none; before the PSN train_end
-  std::uint16_t even_payload;  // that the last long message would have filled its frames with
+  // Frames that have gone by train lately (0: none), before the PSN train_end; what the last long message filled its with.
+  std::uint16_t train_frames, even_payload;
   std::uint32_t train_end;
   std::uint32_t smoothed_rtt;  // ns; 0: none measured yet
   std::uint32_t rtt_variation;
