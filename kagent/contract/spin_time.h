@@ -18,7 +18,12 @@ class SpinTime {
  public:
   static constexpr std::uint32_t kFirst = 50'000, kWakeUp = 25'000;
 
-  std::uint64_t ns(std::uint64_t most) const { return std::min<std::uint64_t>(now(), most); }
+  // 0: it sleeps at once.
+  std::uint64_t ns(std::uint64_t most) const {
+    const std::uint64_t ns = now();
+    return ns == kNone ? 0 : std::min(ns, most);
+  }
+  void clear() { ns_.store(0, std::memory_order_relaxed); }
   // A thread has slept, and what it waited for has taken so long, its wake-up included, from the begin of its spinning.
   void slept(std::uint64_t waited, std::uint64_t most) {
     std::uint64_t ns = now();
@@ -44,6 +49,11 @@ class SpinTime {
 // Of the waits on words in memory, each kind by its word.
 class SpinTimes {
  public:
+  // Nothing is known any more.
+  void clear() {
+    for (SpinTime& each : times_) each.clear();
+  }
+
   SpinTime& of(const void* word) {
     constexpr std::size_t kLine = 64;
     return times_[reinterpret_cast<std::uintptr_t>(word) / kLine % kTimes];

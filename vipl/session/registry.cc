@@ -196,6 +196,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   const std::uint32_t most = s->nic.max_descriptors;
   s->max_descriptors = most != 0 && most < layout::kRingEntries ? most : layout::kRingEntries;
   s->spin_ns = spin_time(hello.answer.busy_poll_us);
+  s->spin_times.clear();
   shorten_slices();
   s->error_handler = nullptr;
   s->error_context = nullptr;

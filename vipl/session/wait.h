@@ -26,7 +26,7 @@ bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_m
   const std::uint64_t spin_until = start + spin_time.ns(spin_ns);
   Spinner spinner(crowd, start, spin_until < deadline ? spin_until : deadline,
                   hosted || awaited == Awaited::kStackAndAgent);
-  while (spinner.again()) {
+  while (spin_until != start && spinner.again()) {
     turn();
     if (attempt()) return true;
   }
