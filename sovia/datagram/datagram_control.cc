@@ -19,6 +19,7 @@
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
+#include "sovia/process/own_descriptors.h"
 
 namespace viaduct::sovia::datagram {
 namespace {
@@ -85,12 +86,13 @@ VipxFlow flow_for_agents(const Flow& flow) {
 
 // The address that the kernel would send to this peer from.
 bool source_for(const sockaddr_in& peer, in_addr& source) {
-  const int fd = libc::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int fd = own_descriptors::adopt(libc::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (fd < 0) return false;
   sockaddr_in local{};
   socklen_t length = sizeof local;
   const bool found = libc::connect(fd, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) == 0 &&
                      libc::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) == 0;
+  own_descriptors::release(fd);
   libc::close(fd);
   source = local.sin_addr;
   return found;

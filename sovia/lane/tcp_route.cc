@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sovia/process/libc.h"
+#include "sovia/process/own_descriptors.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -61,13 +62,14 @@ class Question {
 
   // The answer takes the question's place. False if there is none.
   bool ask() {
-    const int fd = libc::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    const int fd = own_descriptors::adopt(libc::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
     if (fd < 0) return false;
     const std::uint16_t asked = message().nlmsg_type;
     ssize_t got = -1;
     if (libc::send(fd, room_, message().nlmsg_len, 0) > 0) {
       got = libc::recv(fd, room_, sizeof room_, 0);
     }
+    own_descriptors::release(fd);
     libc::close(fd);
     // RTM_GETx is answered by RTM_NEWx.
     return got >= static_cast<ssize_t>(sizeof(nlmsghdr)) && NLMSG_OK(&message(), got) &&

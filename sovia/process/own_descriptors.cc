@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -56,6 +57,12 @@ int move(int fd) {
   return copy_to(fd, limit.rlim_cur > 64 ? limit.rlim_cur - 32 : limit.rlim_cur / 2);
 }
 
+bool is_same_file(int one, int other) {
+  struct stat first {}, second {};
+  return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
 }  // namespace
 
 void mark(int fd) {
@@ -78,7 +85,9 @@ int adopt(int fd) {
   if (fd < 0) return fd;
   const int saved = errno;
   const int high = move(fd);
-  if (high >= 0) syscall(SYS_close, fd);
+  // Many programs close a number twice, and between the two another thread's descriptor may have it. The second close
+  // takes it from the library, and the program's next descriptor may have it by now.
+  if (high >= 0 && is_same_file(high, fd)) syscall(SYS_close, fd);
   errno = saved;
   const int kept = high >= 0 ? high : fd;
   mark(kept);
