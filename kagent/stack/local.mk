@@ -35,6 +35,7 @@ stack_sources = \
 	kagent/stack/congestion.h \
 	kagent/stack/delay.h \
 	kagent/stack/delay_state.h \
+	kagent/stack/link_state.h \
 	kagent/stack/connect_body.h \
 	kagent/stack/connect_requests.h \
 	kagent/stack/connection_state.h \

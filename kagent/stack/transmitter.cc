@@ -52,7 +52,6 @@ constexpr unsigned kFirstTrains = kBatch;
 
 constexpr std::uint64_t kIdle = 250'000'000;  // ns
 
-
 // A window that losses have narrowed is not to be sent and acknowledged in one burst.
 bool is_narrow(const Vi& vi) {
   return vi.tx.losses != state::Losses::kNone && vi.tx.congestion_window < kWindow;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kagent/contract/wire.h"
+#include "kagent/stack/link_state.h"
 #include "kagent/stack/psn_set.h"
 #include "kagent/stack/state.h"
 
@@ -29,36 +30,12 @@ enum class Redirect : std::uint8_t { kNone, kPending, kUsed };
 // The network's losses seen so far; kLink, kQueue: the last one was of that kind.
 enum class Losses : std::uint8_t { kNone, kLink, kQueue };
 
-// The peer of a VI, or how the VI becomes connected.
-struct ViLink {
-  std::uint64_t local_key;
-  std::uint64_t peer_key;
-  std::uint32_t peer_vi;
-  std::uint32_t peer;        // index of the peer record; kNone: none
-  MacAddress peer_address;
-  std::uint16_t payload;     // bytes of payload in a full frame
-  std::uint32_t peer_next, peer_previous;  // VIs of the same peer
-  std::uint32_t key_next;    // VIs in the same bucket of peer keys
-  std::uint32_t request;     // own attempt's number, or the request being accepted
-  std::uint32_t remote_request;  // the number that the peer gave its attempt
-  std::uint32_t command;     // session's command that waits for the connection; kNone: none
-  std::uint16_t credit;      // Unreliable Delivery: what the peer always has room for; 0: it says nothing
-  std::uint16_t credit_given;        // to the peer, when it last asked
-  std::uint32_t credit_epoch;        // when that was
-  std::uint32_t credit_grown;        // PSN awaited when it last became more
-  std::uint32_t listener;      // of a peer to peer attempt; kNoListener: none
-  std::uint64_t connect_deadline;
-  std::uint8_t accepting;    // 1: we are the accepting side of a pending connection
-  std::uint8_t peer_to_peer; // 1: from PeerRequest until its result is fetched
-  std::uint8_t peer_linked;  // 1: the other half of the peer to peer connection is known
-  std::uint8_t attempts;
-  std::uint32_t peer_result; // vip::kNotDone, or how the attempt ended
-};
-
 // The sending side of a VI.
 struct ViTx {
   std::uint8_t listed;            // kOn...List
-  std::uint8_t checked : 1, keeps_queue_short : 1, sample_asked : 1;  // data has checksums; as Delay::mode; sample_psn did
+  std::uint8_t checked : 1;            // data has checksums
+  std::uint8_t keeps_queue_short : 1;  // Delay::mode is kShort
+  std::uint8_t sample_asked : 1;       // the frame sample_psn asked for its acknowledgement
   Losses losses; Path path;
   WorkQueue send;
   std::uint32_t send_una;    // oldest PSN not acknowledged
@@ -69,7 +46,8 @@ struct ViTx {
   std::uint32_t current_sent;     // frames of it sent
   std::uint16_t congestion_window, peer_window;  // frames
   std::uint16_t window_credit;      // acknowledged frames since the window last grew
-  std::uint8_t window_debt, stalled;  // of losses, in quarters of a frame; something is to be sent that waits for the peer
+  std::uint8_t window_debt;         // of losses, in quarters of a frame
+  std::uint8_t stalled;             // there is something to send that must wait for the peer
   std::uint16_t resends;            // so far, all frames together
   std::uint16_t resends_delivered;  // the newest of them that is known to have arrived
   PsnSet sacked;
@@ -77,11 +55,12 @@ struct ViTx {
   PsnSet resent;             // resent_mark is valid
   std::uint64_t sample_time;  // when sample_psn was sent; 0: no sample under way
   std::uint32_t sample_psn;
-  std::uint8_t timeouts, tail_probes;  // in a row; since the round trip was last measured
+  std::uint8_t timeouts;       // in a row
+  std::uint8_t tail_probes;    // since the round trip was last measured
   std::uint16_t reads;         // RDMA reads begun and not answered
-  // Frames that have gone by train lately (0: none), before the PSN train_end; what the last long message filled its with.
-  std::uint16_t train_frames, even_payload;
-  std::uint32_t train_end;
+  std::uint16_t train_frames;  // that have gone by train lately; 0: none
+  std::uint16_t even_payload;  // bytes in each frame of the last long message, if it fills them evenly
+  std::uint32_t train_end;     // PSN behind the last frame that has gone by train
   std::uint32_t smoothed_rtt;  // ns; 0: none measured yet
   std::uint32_t rtt_variation;
   std::uint32_t least_rtt, longest_rtt;  // ns; least: as without queues, 0: unknown; longest: of late

@@ -1,5 +1,6 @@
 // The time for which a thread spins before it sleeps, as its waits teach. To look for longer than the awaited thing takes
 // spares a wake-up, of 20 to 30 us; where that takes longer than the user allows, spinning is in vain.
+// As kagent/contract/spin_time.h, for one thread: SOVIA uses nothing of VIPL's but its public headers.
 #ifndef VIADUCT_SOVIA_LANE_SPIN_TIME_H
 #define VIADUCT_SOVIA_LANE_SPIN_TIME_H
 
