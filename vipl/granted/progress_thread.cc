@@ -61,7 +61,7 @@ void Driver::keep_watch(std::uint32_t before) {
          turns_.load(std::memory_order_relaxed) == before) {
     if (serve(Cause::kProgressThread)) {
       const std::uint64_t now = now_ns();
-      if (slept && busy_since != 0) progress_spin_time_.slept(now - busy_since, spin_ns_);
+      if (slept && busy_since != 0) progress_spin_time_.slept(now - busy_since, spin_ns_, SpinTime::kPrograms);
       slept = false;
       busy_since = now;
       busy_until = now + progress_spin_time_.ns(spin_ns_);

@@ -36,7 +36,7 @@ bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_m
     std::atomic_thread_fence(std::memory_order_seq_cst);
     turn();
     if (attempt()) {
-      spin_time.slept(now_ns() - start, spin_ns);
+      spin_time.slept(now_ns() - start, spin_ns, hosted ? SpinTime::kProgramsAndAgents : SpinTime::kPrograms);
       return true;
     }
     if (deadline != kNever && now_ns() >= deadline) return false;

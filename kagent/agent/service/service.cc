@@ -153,7 +153,7 @@ void Service::serve() {
 // How long the agent spins next depends on how long it had to wait for this work.
 void Service::note_work(std::uint64_t now) {
   const std::uint64_t most = config_.spin_us * kNsPerUs;
-  if (slept_) spin_time_.slept(now - busy_since_, most);
+  if (slept_) spin_time_.slept(now - busy_since_, most, idle::SpinTime::kProgramsAndAgents);
   slept_ = false;
   busy_since_ = now;
   busy_until_ = now + spin_time_.ns(most);
