@@ -93,7 +93,7 @@ void CreditGrants<Platform>::give_credit(ViIndex i) {
 template <class Platform>
 void CreditGrants<Platform>::begin_credit(Vi& vi, std::uint16_t standing, std::uint64_t now) {
   vi.link.credit = vi.tx.peer_window = standing;
-  vi.tx.credit_asked = vi.tx.send_next;
+  vi.tx.asked = vi.tx.send_next;
   vi.link.credit_given = 0;
   vi.link.credit_epoch = static_cast<std::uint32_t>(now >> kEpochBits) - 2;
 }

@@ -27,8 +27,8 @@ bool SendCredit<Platform>::asks_for_credit(Vi& vi, std::uint32_t room, std::uint
   const std::uint32_t left = room - frames;
   const std::uint32_t next = vi.tx.send_next + frames;
   if (vi.link.credit == 0 || 2 * left > vi.tx.peer_window) return false;
-  if (left != 0 && 4 * (next - vi.tx.credit_asked) < vi.tx.peer_window) return false;
-  vi.tx.credit_asked = next;
+  if (left != 0 && 4 * (next - vi.tx.asked) < vi.tx.peer_window) return false;
+  vi.tx.asked = next;
   return true;
 }
 
@@ -52,7 +52,7 @@ void SendCredit<Platform>::renew_credit(Vi& vi) {
   if (vi.tx.path == state::Path::kSameHost) return;  // a change of path needs to know what is under way
   const std::uint64_t idle = has_gone_by_train(vi) ? kTrainIdle : kCreditIdle;
   if (vi.link.credit == 0 || now_ - vi.tx.sent_time <= idle) return;
-  vi.tx.send_una = vi.tx.credit_asked = vi.tx.send_next;
+  vi.tx.send_una = vi.tx.asked = vi.tx.send_next;
   vi.tx.peer_window = std::min(vi.tx.peer_window, vi.link.credit);
 }
 

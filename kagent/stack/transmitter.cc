@@ -67,6 +67,14 @@ std::uint32_t part_of_window(const Vi& vi) {
   return vi.tx.keeps_queue_short != 0 ? (window + 1) / kPartsOfShort : window / kParts + 1;
 }
 
+// Whether an acknowledgement that is under way will soon make room: frames that fill a wide window need not ask for
+// another one.
+bool has_asked(const Vi& vi, std::uint32_t frames) {
+  constexpr std::uint32_t kShare = 4;  // of the window
+  return static_cast<std::int32_t>(vi.tx.asked - vi.tx.send_una) > 0 &&
+         vi.tx.send_next + frames - vi.tx.asked < vi.tx.congestion_window / kShare;
+}
+
 // Whether a part of the window ends in the next frames.
 bool ends_part(const Vi& vi, std::uint32_t frames) {
   return vi.tx.send_next % part_of_window(vi) + frames >= part_of_window(vi);
@@ -273,7 +281,9 @@ bool Transmitter<Platform>::asks(Vi& vi, const Message& message, std::uint32_t r
     return send_credit_.asks_for_credit(vi, room, wanted) || (ends && may_follow(vi, message)) ||
            (ends && vi.tx.path == Path::kSameHost && asks_for_path(vi, wanted));
   }
-  return !more || room <= wanted || (has_parts(vi) && ends_part(vi, wanted));
+  if (!more) return true;
+  if (has_parts(vi)) return room <= wanted || ends_part(vi, wanted);
+  return room <= wanted && !has_asked(vi, wanted);
 }
 
 // Notes that `n` frames of the current message have been sent.
@@ -361,7 +371,7 @@ bool Transmitter<Platform>::choose_path(ViIndex i) {
     return true;
   }
   if (vi.reliability == vip::kUnreliable) {
-    if (vi.tx.credit_asked != vi.tx.send_next) return true;
+    if (vi.tx.asked != vi.tx.send_next) return true;
     if (vi.tx.timeouts >= kPathPatience) {
       vi.tx.path = Path::kByKernel;
       return true;
@@ -383,7 +393,7 @@ bool Transmitter<Platform>::may_go_local(const Vi& vi) const {
 template <class Platform>
 bool Transmitter<Platform>::asks_for_path(Vi& vi, std::uint32_t frames) {
   if (!may_go_local(vi)) return false;
-  vi.tx.credit_asked = vi.tx.send_next + frames;
+  vi.tx.asked = vi.tx.send_next + frames;
   return true;
 }
 
@@ -412,6 +422,7 @@ void Transmitter<Platform>::note_sent(ViIndex i, bool asked) {
   Vi& vi = vis_[i];
   vi.tx.sent_time = now_;
   if (vi.reliability == vip::kUnreliable) return;
+  if (asked) vi.tx.asked = vi.tx.send_next;
   // An acknowledgement that was not asked for may be late, so a frame that asks is timed if there is one.
   if (vi.tx.sample_time == 0 || (asked && vi.tx.sample_asked == 0)) {
     vi.tx.sample_asked = asked;

@@ -41,7 +41,7 @@ struct ViTx {
   std::uint32_t send_una;    // oldest PSN not acknowledged
   std::uint32_t send_next;   // next PSN to send
   std::uint32_t current_slot;     // message being sent, or kResponse + number; kNone: none
-  std::uint32_t credit_asked;     // Unreliable Delivery: PSN behind the last frame that asked for credit
+  std::uint32_t asked;       // PSN behind the last frame that asked: for an acknowledgement or for credit
   std::uint32_t current_frames;
   std::uint32_t current_sent;     // frames of it sent
   std::uint16_t congestion_window, peer_window;  // frames
