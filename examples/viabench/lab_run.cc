@@ -117,10 +117,13 @@ int run_in_lab(const Options& options, int argc, char** argv) {
   const std::string plain = name + "-plain";
   const std::string mtu = std::to_string(options.mtu);
   const Guardian guardian(lab, {name, plain});
-  std::vector<std::string> up{lab, "up", "--name", name, "--mtu", mtu};
+  std::vector<std::string> up{lab, "up", "--name", name, "--mtu", mtu}, up_plain{lab, "up", "--name", plain, "--mtu", mtu, "--no-agent"};
   if (!options.config.empty()) up.insert(up.end(), {"--config", options.config});
+  if (!options.ports.empty()) {
+    for (auto* const each : {&up, &up_plain}) each->insert(each->end(), {"--switch", options.ports});
+  }
   must_run(up);
-  must_run({lab, "up", "--name", plain, "--mtu", mtu, "--no-agent"});
+  must_run(up_plain);
 
   const auto netns = [&](const char* host) { return "viaduct-" + plain + "-" + host; };
   // They stay until their namespaces go.

@@ -31,6 +31,9 @@ int parse(int argc, char** argv, Options& options) {
   auto* const mtu = app.add_option("--mtu", options.mtu, "MTU of the hosts' link")
                         ->check(CLI::Range(1500u, 9000u))
                         ->capture_default_str();
+  auto* const ports = app.add_option("--switch", options.ports,
+                                     "join the hosts by a switch with ports of this rate: 1g, or 1g,queue=600k")
+                          ->type_name("RATE[,queue=BYTES]");
   app.add_option("--config", options.config, "configuration of the agents of hosts that are made")
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
@@ -82,6 +85,9 @@ int parse(int argc, char** argv, Options& options) {
     const bool inside = !options.site.plain_netns.empty();
     if ((options.server || !options.peer.empty()) && !inside && mtu->count() > 0) {
       throw CLI::ExcludesError("--mtu", "--server and --peer: it is as it is there");
+    }
+    if ((options.server || !options.peer.empty()) && !inside && ports->count() > 0) {
+      throw CLI::ExcludesError("--switch", "--server and --peer: the hosts are joined already");
     }
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
