@@ -1,6 +1,13 @@
 // How connections are made, refused and ended.
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <cstring>
 #include <set>
+#include <string>
 
 #include "tests/fabric/ends.h"
 
@@ -9,6 +16,7 @@ namespace {
 constexpr auto kRequest = static_cast<std::uint32_t>(FI_CONNREQ);
 constexpr auto kConnected = static_cast<std::uint32_t>(FI_CONNECTED);
 constexpr auto kShutdown = static_cast<std::uint32_t>(FI_SHUTDOWN);
+constexpr char kPort[] = "VIADUCT_TEST_PORT";  // of the process that a requester connects to
 
 TEST(Connection, DataGoesWithTheRequestAndTheAnswer) {
   World& world = World::get();
@@ -186,6 +194,61 @@ TEST(Connection, WhenOneEndClosesTheOtherHears) {
     EXPECT_EQ(error.op_context, &buffer);
   }
   EXPECT_EQ(fi_send(pair.a.ep, buffer.data(), 64, buffer.desc(), 0, nullptr), -FI_ENOTCONN);
+}
+
+// The requester, another process, has the answer and ends while this one is stopped: then the answer's completion and
+// the end are there at once.
+TEST(Connection, AnEndBehindTheAnswerIsHeardBehindIt) {
+  World& world = World::get();
+  for (int round = 0; round < 4; ++round) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t self = getpid(), requester = fork();
+    if (requester == 0) {
+      close(ends[0]);
+      setenv(kPort, std::to_string(ntohs(world.address.sin_port)).c_str(), 1);
+      execl("/proc/self/exe", "contract_test", "--gtest_filter=Requester.ConnectsAndEnds", nullptr);
+      _exit(1);
+    }
+    close(ends[1]);
+    const pid_t waker = fork();
+    if (waker == 0) {
+      // Now and then it goes on for a moment: it may have been stopped before the answer had left.
+      do {
+        pollfd end{ends[0], POLLIN, 0};
+        poll(&end, 1, 100);
+      } while (kill(self, SIGCONT) == 0 && getppid() == self);
+      _exit(0);
+    }
+    Told request = next_event();
+    ASSERT_EQ(request.kind, kRequest);
+    End b;
+    b.open(request.info);
+    fi_freeinfo(request.info);
+    ASSERT_EQ(fi_accept(b.ep, nullptr, 0), 0);
+    pollfd end{ends[0], POLLIN, 0};
+    do raise(SIGSTOP);
+    while (poll(&end, 1, 0) == 0);
+    close(ends[0]);
+    kill(waker, SIGKILL);
+    int status = -1;
+    ASSERT_EQ(waitpid(requester, &status, 0), requester);
+    EXPECT_EQ(status, 0);
+    ASSERT_EQ(waitpid(waker, &status, 0), waker);
+    EXPECT_EQ(next_event().kind, kConnected);
+    EXPECT_EQ(next_event().kind, kShutdown);
+  }
+}
+
+TEST(Requester, ConnectsAndEnds) {
+  const char* const port = std::getenv(kPort);
+  if (port == nullptr) GTEST_SKIP() << "for another test";
+  sockaddr_in to = World::get().address;
+  to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(port)));
+  End a;
+  a.open(World::get().info);
+  ASSERT_EQ(fi_connect(a.ep, &to, nullptr, 0), 0);
+  EXPECT_EQ(next_event().kind, kConnected);
 }
 
 TEST(Connection, WhatWaitsForAReceiveEndsWithTheConnection) {

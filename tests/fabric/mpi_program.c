@@ -1,6 +1,7 @@
 /* Typical MPI calls: point to point of all lengths, collectives, one-sided; with the argument
  * "threads" several threads in place of one-sided, which Open MPI's osc/pt2pt does not do together; with
- * "forever" all to all until it is ended; with "nothing" only the beginning and the end. */
+ * "forever" all to all until it is ended; with "nothing" only the beginning and the end; with "both" long messages both
+ * ways at once. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -120,6 +121,39 @@ static void threads(void) {
   for (i = 0; i < 3; ++i) pthread_join(thread[i], NULL);
 }
 
+/* Windows of long messages, to a partner and from it at once. */
+static void both_ways(void) {
+  enum { kWindow = 64, kRounds = 3 };
+  static const long lengths[] = {512 << 10, 1 << 20, 2 << 20, 4 << 20};
+  const int partner = rank ^ 1;
+  const long most = lengths[3];
+  unsigned char *out = malloc((size_t)most), *in = malloc((size_t)(kWindow * most));
+  MPI_Request requests[2 * kWindow];
+  size_t k;
+  int i, round;
+  if (partner >= ranks) return;
+  fill(out, rank, partner, most);
+  for (k = 0; k < sizeof lengths / sizeof *lengths; ++k) {
+    const long bytes = lengths[k];
+    for (round = 0; round < kRounds; ++round) {
+      memset(in, 0, (size_t)(kWindow * bytes));
+      for (i = 0; i < kWindow; ++i) {
+        MPI_Irecv(in + i * bytes, (int)bytes, MPI_BYTE, partner, i, MPI_COMM_WORLD, &requests[i]);
+      }
+      for (i = 0; i < kWindow; ++i) {
+        MPI_Isend(out, (int)bytes, MPI_BYTE, partner, i, MPI_COMM_WORLD, &requests[kWindow + i]);
+      }
+      MPI_Waitall(2 * kWindow, requests, MPI_STATUSES_IGNORE);
+      for (i = 0; i < kWindow; ++i) {
+        check(filled(in + i * bytes, partner, rank, bytes), "a message of those both ways");
+      }
+    }
+    if (rank == 0) fprintf(stderr, "%ld bytes both ways\n", bytes);
+  }
+  free(out);
+  free(in);
+}
+
 int main(int argc, char **argv) {
   const int multiple = argc > 1 && strcmp(argv[1], "threads") == 0;
   int provided, sum = 0;
@@ -127,6 +161,11 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (argc > 1 && strcmp(argv[1], "nothing") == 0) {
+    MPI_Finalize();
+    return 0;
+  }
+  if (argc > 1 && strcmp(argv[1], "both") == 0) {
+    both_ways();
     MPI_Finalize();
     return 0;
   }

@@ -363,6 +363,8 @@ ssize_t Link::settled(ssize_t result) {
 // ------------------------------------------------------------------------------------ the end
 
 void Link::end(int reason) {
+  // The peer may have ended as soon as it had the answer: then there was a connection.
+  while (state_.phase == LinkState::kAnswering && take_sent()) continue;
   if (state_.phase == LinkState::kDown) return;
   const Phase before = state_.phase;
   set_phase(LinkState::kDown);
