@@ -101,6 +101,7 @@ GrantFilter::~GrantFilter() {
 }
 
 void GrantFilter::later(std::function<void()> work) {
+  std::unique_lock lock(mutex_);
   if (!worker_.joinable()) {
     // Signals are left to the other threads.
     sigset_t all, before;
@@ -112,14 +113,13 @@ void GrantFilter::later(std::function<void()> work) {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!worker_.joinable()) {
+      lock.unlock();
       work();
       return;
     }
   }
-  {
-    const std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
-  }
+  work_.push_back(std::move(work));
+  lock.unlock();
   changed_.notify_one();
 }
 
@@ -175,6 +175,11 @@ void GrantFilter::detach() {
 }
 
 GrantFilter::Entry GrantFilter::add() {
+  const std::lock_guard lock(entries_mutex_);
+  return add_locked();
+}
+
+GrantFilter::Entry GrantFilter::add_locked() {
   const auto count = static_cast<std::uint32_t>(used_.size());
   std::uint32_t n = 0;
   while (n < count && used_[(next_ + n) % count]) ++n;
@@ -195,7 +200,8 @@ GrantFilter::Entry GrantFilter::add() {
 }
 
 GrantFilter::Entry GrantFilter::add_relay_child() {
-  if (!relay_child_ || used_[relay_child_->number]) return add();
+  const std::lock_guard lock(entries_mutex_);
+  if (!relay_child_ || used_[relay_child_->number]) return add_locked();
   const Entry entry = *std::exchange(relay_child_, std::nullopt);
   used_[entry.number] = true;
   return entry;
@@ -221,27 +227,35 @@ void GrantFilter::enter(const Entry& entry, int ifindex, bool agents_own, const 
 
 void GrantFilter::remove(const Entry& entry) {
   clear(entry);
+  const std::lock_guard lock(entries_mutex_);
   used_[entry.number] = false;
 }
 
 void GrantFilter::clear(const Entry& entry) {
   const grant_entry nothing{};
   bpf_map_update_elem(bpf_map__fd(program_->maps.grants), &entry.number, &nothing, 0);
-  add_up(gone_, counts(entry));
+  const std::lock_guard lock(entries_mutex_);
+  add_up(gone_, counts_locked(entry));
   const std::vector<grant_counts> zero(static_cast<std::size_t>(libbpf_num_possible_cpus()));
   bpf_map_update_elem(bpf_map__fd(program_->maps.counts), &entry.number, zero.data(), 0);
 }
 
 GrantFilter::Counts GrantFilter::counts(const Entry& entry) const {
+  const std::lock_guard lock(entries_mutex_);
+  return counts_locked(entry);
+}
+
+GrantFilter::Counts GrantFilter::counts_locked(const Entry& entry) const {
   std::vector<grant_counts> each(static_cast<std::size_t>(libbpf_num_possible_cpus()));
   bpf_map_lookup_elem(bpf_map__fd(program_->maps.counts), &entry.number, each.data());
   return sum(each.data(), static_cast<int>(each.size()));
 }
 
 GrantFilter::Counts GrantFilter::counts() const {
+  const std::lock_guard lock(entries_mutex_);
   Counts out = gone_;
   for (std::uint32_t i = 0; i < used_.size(); ++i) {
-    if (used_[i]) add_up(out, counts(Entry{i, 0, {}}));
+    if (used_[i]) add_up(out, counts_locked(Entry{i, 0, {}}));
   }
   return out;
 }

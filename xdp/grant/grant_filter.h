@@ -6,6 +6,9 @@
 // this host. A frame for another child of this interface is delivered to it. Dropped frames are
 // counted. Frames without such a mark pass untouched.
 //
+// Ports are made and taken down in one thread and given back in another: all functions but keep() may be called by any
+// thread, and none waits for what takes long.
+//
 // The filter program stays when this process dies, because the granted programs and their sockets stay: the next
 // agent puts its own filter program in its place and goes on with the same tables (grant_remains.h).
 #ifndef VIADUCT_XDP_GRANT_GRANT_FILTER_H
@@ -83,6 +86,8 @@ class GrantFilter {
   Counts counts() const;
 
  private:
+  Entry add_locked();
+  Counts counts_locked(const Entry& entry) const;
   void attach(const GrantRemains* remains);
   int attach_tcx(int program, const GrantRemains* remains);
   void detach();
@@ -95,12 +100,13 @@ class GrantFilter {
   std::optional<Entry> relay_child_;  // of the filter that this one replaced
   bool classic_ = false;  // attached by clsact: there is no TCX
   std::string why_classic_;
+  mutable std::mutex entries_mutex_;  // of entries and their counts, and of relay_child_
   std::vector<bool> used_;
   std::uint32_t next_ = 0;
   Counts gone_;
 
-  std::thread worker_;  // started at the first use
   std::mutex mutex_;    // of what follows
+  std::thread worker_;  // started at the first use
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_;
   bool ending_ = false;

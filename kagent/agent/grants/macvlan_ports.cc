@@ -17,19 +17,14 @@ namespace viaduct {
 
 class MacvlanPorts::Place final : public AgentPort {
  public:
-  Place(std::mutex& mutex, const Grant::Options& options, OpenedTrainSocket&& trains)
-      : mutex_(mutex), grant_(options), trains_(std::move(trains)) {}
-  Place(std::mutex& mutex, GrantFilter& filter, GrantRemains::Port&& left)
-      : mutex_(mutex), grant_(filter, std::move(left)) {
+  Place(const Grant::Options& options, OpenedTrainSocket&& trains) : grant_(options), trains_(std::move(trains)) {}
+  Place(GrantFilter& filter, GrantRemains::Port&& left) : grant_(filter, std::move(left)) {
     holder_.user = left.holder.user;
     holder_.granted_segment = {left.holder.device, left.holder.granted_segment};
     holder_.umem = {left.holder.device, left.holder.umem};
   }
 
-  ~Place() override {
-    const std::lock_guard lock(mutex_);
-    grant_.release();
-  }
+  ~Place() override { grant_.release(); }
 
   const GrantedLayout& layout() const override { return grant_.layout(); }
   int socket() const override { return grant_.socket(); }
@@ -38,10 +33,7 @@ class MacvlanPorts::Place final : public AgentPort {
   int train_guard() const override { return trains_.guard.get(); }
   TrainAddress train_address() const override { return trains_.address; }
   bool send(std::span<const std::byte> frame) override { return grant_.say(frame); }
-  void end() override {
-    const std::lock_guard lock(mutex_);
-    grant_.end();
-  }
+  void end() override { grant_.end(); }
   bool is_kept() override { return grant_.is_kept(); }
   void set_holder(const Holder& holder) override {
     holder_ = holder;
@@ -50,10 +42,7 @@ class MacvlanPorts::Place final : public AgentPort {
   }
   Holder holder() const override { return holder_; }
   void take_umem(int umem) override { grant_.take_umem(umem); }
-  void leave() override {
-    const std::lock_guard lock(mutex_);
-    grant_.leave();
-  }
+  void leave() override { grant_.leave(); }
 
   GrantedCounters counters() override {
     const GrantFilter::Counts filter = grant_.counts();
@@ -78,14 +67,14 @@ class MacvlanPorts::Place final : public AgentPort {
   }
 
  private:
-  std::mutex& mutex_;
   Grant grant_;
   OpenedTrainSocket trains_;
   Holder holder_;
 };
 
 MacvlanPorts::MacvlanPorts(const NicConfig& config, HostPort& port)
-    : lower_(query_interface(config.interface)), ether_type_(config.ether_type), trains_(config.trains), port_(port) {
+    : lower_(query_interface(config.interface)), ether_type_(config.ether_type), trains_(config.trains), port_(port),
+      lendable_(port.lendable()) {
   const bool pcap = port.mode() == "pcap";
   GrantRemains remains;
   if (pcap) {
@@ -116,7 +105,7 @@ void MacvlanPorts::go_on_with(GrantRemains& remains) {
   log::info("{}: kept {} granted ports that an earlier agent had left, for their programs", lower_.name,
             remains.ports.size());
   for (GrantRemains::Port& port : remains.ports) {
-    left_.push_back(std::make_unique<Place>(mutex_, *filter_, std::move(port)));
+    left_.push_back(std::make_unique<Place>(*filter_, std::move(port)));
   }
 }
 
@@ -126,8 +115,8 @@ void MacvlanPorts::make_filter(const GrantRemains* remains) {
 }
 
 std::unique_ptr<AgentPort> MacvlanPorts::make(std::uint32_t umem_bytes) {
-  const std::lock_guard lock(mutex_);
   if (filter_ == nullptr) make_filter(nullptr);
+  make_relay();
   Grant::Options options{*filter_};
   options.ether_type = ether_type_;
   options.umem_bytes = umem_bytes;
@@ -139,7 +128,7 @@ std::unique_ptr<AgentPort> MacvlanPorts::make(std::uint32_t umem_bytes) {
     said += (said.empty() ? "" : "; ") + std::string(text);
   };
   options.parts = parts_;
-  auto place = std::make_unique<Place>(mutex_, options, open_trains());
+  auto place = std::make_unique<Place>(options, open_trains());
   if (!said.empty() && !std::exchange(frame_size_warned_, true)) log::warn("{}", said);
   parts_ = place->layout().mtu > mtu_in_chunk(lower_.mtu);
   return place;
@@ -156,11 +145,19 @@ OpenedTrainSocket MacvlanPorts::open_trains() {
   }
 }
 
+// The relay takes as long to make as a port, so it is made in the same thread, and waits to be opened.
+void MacvlanPorts::make_relay() {
+  const std::lock_guard lock(relay_mutex_);
+  if (relay_opened_ || relay_ != nullptr) return;
+  relay_ = std::make_unique<MacvlanRelay>(*filter_, ether_type_, lendable_);
+}
+
 void MacvlanPorts::admit(AgentPort& port) {
   if (!port_.has_relay()) {
-    const std::lock_guard lock(mutex_);
-    // The relay lends as many frames as the uplink does.
-    port_.open_relay(std::make_unique<MacvlanRelay>(*filter_, ether_type_, port_.lendable()));
+    make_relay();  // unless it is there: for a port that an earlier agent has made
+    const std::lock_guard lock(relay_mutex_);
+    port_.open_relay(std::move(relay_));
+    relay_opened_ = true;
   }
   port_.add(port.layout().address);
 }

@@ -12,6 +12,7 @@
 #include "kagent/agent/config/config.h"
 #include "kagent/agent/nic/granter.h"
 #include "xdp/grant/grant_filter.h"
+#include "xdp/grant/macvlan_relay.h"
 #include "xdp/host_port.h"
 #include "xdp/interface.h"
 #include "xdp/train/open_train_socket.h"
@@ -34,14 +35,18 @@ class MacvlanPorts final : public Granter {
   class Place;
   void go_on_with(GrantRemains& remains);
   void make_filter(const GrantRemains* remains);
+  void make_relay();
   OpenedTrainSocket open_trains();
 
   const Interface lower_;
   const std::uint16_t ether_type_;
   const bool trains_;
   HostPort& port_;
-  std::mutex mutex_;  // the filter's tables: ports are made in one thread, the relay in the other
+  const std::uint32_t lendable_;  // by the uplink, and so by the relay
   std::unique_ptr<GrantFilter> filter_;
+  std::mutex relay_mutex_;
+  bool relay_opened_ = false;
+  std::unique_ptr<MacvlanRelay> relay_;  // until then
   std::vector<std::unique_ptr<AgentPort>> left_;
   bool parts_ = true;  // frames of several chunks have not been refused
   bool frame_size_warned_ = false;
