@@ -58,6 +58,7 @@ vipl_pages = \
 	man/VipxErrorText.3 \
 	man/VipxPoll.3 \
 	man/VipxDescriptors.3 \
+	man/VipxQueryDevice.3 \
 	man/VipxKeepEnvironment.3 \
 	man/VipxClaim.3 \
 	man/VipxUnclaim.3 \

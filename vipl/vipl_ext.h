@@ -93,6 +93,17 @@ int VipxDescriptors(int *fds, int most);
  */
 void VipxKeepEnvironment(void);
 
+/* VipxQueryDevice: tells of a NIC that is not opened: the program takes no session and no port. Blocks until the agent
+ * answers, five seconds at most.
+ *   device      its name, as for VipOpenNic
+ *   attributes  out, as VipQueryNic would tell, but LocalNicAddress is NULL; stay as they are unless it succeeds
+ * Any thread may call it, of any number at once. Returns
+ *   VIP_SUCCESS
+ *   VIP_INVALID_PARAMETER  there is no such NIC; a pointer is NULL
+ *   VIP_ERROR_RESOURCE     no agent answers, it refuses, or it is of a version before this function
+ */
+VIP_RETURN VipxQueryDevice(IN const VIP_CHAR *device, OUT VIP_NIC_ATTRIBUTES *attributes);
+
 /* A TCP connection as one of its ends sees it, or two UDP sockets that talk with each other. Ports and
  * addresses are as in a sockaddr, in network byte order; of AF_INET the first 4 bytes of the addresses
  * count. IPv4 in addresses of AF_INET6 is the same as AF_INET. */

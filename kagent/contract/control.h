@@ -53,6 +53,7 @@ enum class Kind : std::uint16_t {
   kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
   kAdopt = 3,     // Adopt -> HelloAnswer, with segment, agent wake, poll wake
   kNetwork = 9,   // MessageHead alone -> Network
+  kNic = 10,      // AskNic -> NicAnswer, or as a refused Hello
   kAttach = 4,    // Attach -> HelloAnswer, with segment, agent wake, poll wake; for a granted session segment,
                   // agent wake, granted segment, link, poll wake
   // To the first process of a granted session, on its socket:
@@ -181,6 +182,17 @@ struct NicAttributes {
   std::uint16_t reliability_support;  // VIP_SERVICE_* bits
   std::uint16_t rdma_read_support;
   std::uint32_t reserved2;
+};
+
+// The NIC of this name, for a program that does not open it.
+struct AskNic {
+  MessageHead head;
+  char device[64];            // as in Hello
+};
+
+struct NicAnswer {
+  MessageHead head;           // head.result: VIP_SUCCESS
+  NicAttributes nic;
 };
 
 struct HelloAnswer {

@@ -125,7 +125,7 @@ void say_other(Program& program, Program& other, TestAgent& agent, Input& input)
   const std::uint8_t what = input.byte();
   if (what >= 208 && what < 224) return say_query(program, agent, input);
   if (what >= 224) return say_attach(program, other, agent, input);
-  if (what & 1) hello.head.kind = static_cast<std::uint16_t>(control::Kind::kCounters);
+  if (what & 1) hello.head.kind = static_cast<std::uint16_t>(what & 32 ? control::Kind::kNic : control::Kind::kCounters);
   if (what & 2) hello.head.version = static_cast<std::uint16_t>(input.number());
   if (what & 4) hello.layout_version = input.number();
   if (what & 8) std::memset(hello.device, 'x', sizeof hello.device);

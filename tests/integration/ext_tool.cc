@@ -131,8 +131,17 @@ struct End {
 
 int serve(unsigned connections) {
   Nic nic;
-  VIP_NIC_ATTRIBUTES about;
+  VIP_NIC_ATTRIBUTES about, told;
   check(VipQueryNic(nic.nic, &about), "VipQueryNic");
+  check(VipxQueryDevice("nic0", &told), "VipxQueryDevice");
+  if (std::strcmp(told.Name, about.Name) != 0 || told.MaxVI != about.MaxVI || told.LocalNicAddress != nullptr ||
+      told.MaxDescriptorsPerQueue != about.MaxDescriptorsPerQueue || told.MaxTransferSize != about.MaxTransferSize) {
+    fail("VipxQueryDevice tells something else than VipQueryNic");
+  }
+  if (VipxQueryDevice("nic99", &told) != VIP_INVALID_PARAMETER || VipxQueryDevice(nullptr, &told) != VIP_INVALID_PARAMETER ||
+      VipxQueryDevice("nic0", nullptr) != VIP_INVALID_PARAMETER) {
+    fail("VipxQueryDevice knows a NIC that is not there");
+  }
   Address local, remote;
   local.set(about.LocalNicAddress, "ext");
   std::vector<std::unique_ptr<End>> ends;

@@ -126,24 +126,25 @@ VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle) {
   return closed ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }
 
-VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES* NicAttribs) {
-  const SessionGuard inside(NicHandle, Kind::kNic);
-  if (!inside || NicAttribs == nullptr) return VIP_INVALID_PARAMETER;
-  const viaduct::control::NicAttributes& nic = inside.session().nic;
+namespace {
+
+// `address`: where the NIC's address lies; null: nowhere.
+VIP_NIC_ATTRIBUTES attributes_of(const viaduct::control::NicAttributes& nic, VIP_ULONG max_descriptors,
+                                 const std::uint8_t* address) {
   VIP_NIC_ATTRIBUTES out = {};
   static_assert(sizeof out.Name == sizeof nic.name);
   std::memcpy(out.Name, nic.name, sizeof out.Name);
   out.HardwareVersion = nic.hardware_version;
   out.ProviderVersion = nic.provider_version;
   out.NicAddressLen = viaduct::layout::kHostBytes;
-  out.LocalNicAddress = nic.address;
+  out.LocalNicAddress = address;
   out.ThreadSafe = VIP_TRUE;
   out.MaxDiscriminatorLen = static_cast<VIP_UINT16>(nic.max_discriminator);
   out.MaxRegisterBytes = nic.max_bytes;
   out.MaxRegisterRegions = nic.max_regions;
   out.MaxRegisterBlockBytes = nic.max_block_bytes;
   out.MaxVI = nic.max_vis;
-  out.MaxDescriptorsPerQueue = inside.session().max_descriptors;
+  out.MaxDescriptorsPerQueue = max_descriptors;
   out.MaxSegmentsPerDesc = nic.max_segments;
   out.MaxCQ = nic.max_cqs;
   out.MaxCQEntries = nic.max_cq_entries;
@@ -152,6 +153,25 @@ VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES* NicAttribs)
   out.MaxPtags = nic.max_ptags;
   out.ReliabilityLevelSupport = nic.reliability_support;
   out.RDMAReadSupport = nic.rdma_read_support;
-  *NicAttribs = out;
+  return out;
+}
+
+}  // namespace
+
+VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES* NicAttribs) {
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || NicAttribs == nullptr) return VIP_INVALID_PARAMETER;
+  const Session& session = inside.session();
+  *NicAttribs = attributes_of(session.nic, session.max_descriptors, session.nic.address);
   return VIP_SUCCESS;
+}
+
+VIP_RETURN VipxQueryDevice(const VIP_CHAR* device, VIP_NIC_ATTRIBUTES* attributes) {
+  if (device == nullptr || attributes == nullptr) return VIP_INVALID_PARAMETER;
+  constexpr std::size_t kRoom = sizeof(viaduct::control::AskNic::device);
+  if (std::memchr(device, '\0', kRoom) == nullptr) return VIP_INVALID_PARAMETER;
+  viaduct::control::NicAttributes nic;
+  const VIP_RETURN answered = ask_for_nic(device, nic);
+  if (answered == VIP_SUCCESS) *attributes = attributes_of(nic, most_descriptors(nic), nullptr);
+  return answered;
 }

@@ -230,6 +230,38 @@ VIP_RETURN say_hello(const char* device, Hello& hello) {
   return result;
 }
 
+VIP_RETURN ask_for_nic(const char* device, control::NicAttributes& nic) {
+  AgentAddress agent;
+  if (!find_agent(environment::look().socket, agent)) return VIP_ERROR_RESOURCE;
+  const int fd = connect_to_agent(agent, 0);
+  if (fd < 0) return VIP_ERROR_RESOURCE;
+  struct {
+    control::AskNic ask;
+  } message = {};
+  message.ask.head.kind = static_cast<std::uint16_t>(control::Kind::kNic);
+  message.ask.head.bytes = sizeof message.ask;
+  strncpy(message.ask.device, device, sizeof message.ask.device - 1);
+  union {
+    control::NicAnswer nic;
+    control::HelloAnswer refusal;
+  } answer = {};
+  long bytes = -1;
+  if (sys::send(fd, &message.ask, sizeof message.ask, MSG_NOSIGNAL) == sizeof message.ask) {
+    bytes = sys::recv(fd, &answer, sizeof answer, MSG_TRUNC);
+  }
+  sys::close(fd);
+  const control::MessageHead& head = answer.nic.head;
+  if (bytes < static_cast<long>(sizeof head) || head.magic != control::kMagic || head.version != control::kVersion) {
+    explain("the agent does not tell of its NICs");
+    return VIP_ERROR_RESOURCE;
+  }
+  if (head.result != VIP_SUCCESS) return refusal(head.result);
+  if (bytes != sizeof answer.nic || head.kind != static_cast<std::uint16_t>(control::Kind::kNic)) return VIP_ERROR_RESOURCE;
+  nic = answer.nic.nic;
+  nic.name[sizeof nic.name - 1] = '\0';
+  return VIP_SUCCESS;
+}
+
 VIP_RETURN say_attach(const Session& session, Hello& hello) {
   const int fd = connect_to_agent(session.agent, 0);
   if (fd < 0) return VIP_ERROR_RESOURCE;

@@ -12,6 +12,9 @@ struct Session;
 // Asks the agent for a session. On success the caller owns the descriptors.
 VIP_RETURN say_hello(const char* device, Hello& hello);
 
+// Asks the agent for the attributes of a NIC that is not opened. VIP_INVALID_PARAMETER: there is no such NIC.
+VIP_RETURN ask_for_nic(const char* device, control::NicAttributes& nic);
+
 // Asks for a part in the session, for a process that has been forked from one that has it.
 VIP_RETURN say_attach(const Session& session, Hello& hello);
 

@@ -193,8 +193,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   }
   s->nic = hello.answer.nic;
   s->nic.name[sizeof s->nic.name - 1] = '\0';
-  const std::uint32_t most = s->nic.max_descriptors;
-  s->max_descriptors = most != 0 && most < layout::kRingEntries ? most : layout::kRingEntries;
+  s->max_descriptors = most_descriptors(s->nic);
   s->spin_ns = spin_time(hello.answer.busy_poll_us);
   s->spin_times.clear();
   shorten_slices();

@@ -49,6 +49,11 @@ struct Notification {
   std::atomic<std::uint32_t>& sleepers(const Session& session) const;
 };
 
+// How many descriptors a work queue of the NIC takes.
+inline std::uint32_t most_descriptors(const control::NicAttributes& nic) {
+  return nic.max_descriptors != 0 && nic.max_descriptors < layout::kRingEntries ? nic.max_descriptors : layout::kRingEntries;
+}
+
 struct Session {
   // --- set at open, constant while it is open
   layout::View view;              // what the stack's driver serves

@@ -68,6 +68,14 @@ control::Hello judge_hello(std::span<const std::byte> message) {
   return hello;
 }
 
+control::AskNic judge_ask_nic(std::span<const std::byte> message) {
+  control::AskNic ask;
+  if (message.size() != sizeof ask) throw malformed("not as long as a question for a NIC");
+  std::memcpy(&ask, message.data(), sizeof ask);
+  if (std::memchr(ask.device, '\0', sizeof ask.device) == nullptr) throw malformed("the device name has no end");
+  return ask;
+}
+
 control::Adopt judge_adopt(std::span<const std::byte> message) {
   const auto adopt = read_request<control::Adopt>(message, "not as long as an adoption");
   if (adopt.layout_version != layout::kLayoutVersion) throw other_layout(adopt.layout_version);

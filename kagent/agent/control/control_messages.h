@@ -14,6 +14,7 @@ namespace viaduct {
 // The functions throw Refused. They look at the bytes of `message` and nothing else.
 control::MessageHead judge_head(std::span<const std::byte> message);
 control::Hello judge_hello(std::span<const std::byte> message);
+control::AskNic judge_ask_nic(std::span<const std::byte> message);
 control::Adopt judge_adopt(std::span<const std::byte> message);
 control::Attach judge_attach(std::span<const std::byte> message);
 

@@ -65,6 +65,17 @@ void tell_network(int socket, std::uint64_t cookie) {
   send_message(socket, &answer, sizeof answer);
 }
 
+void tell_nic(int socket, const AgentNic& nic) {
+  control::NicAnswer answer;
+  std::memset(static_cast<void*>(&answer), 0, sizeof answer);
+  answer.head = MessageHead{};
+  answer.head.kind = static_cast<std::uint16_t>(Kind::kNic);
+  answer.head.bytes = sizeof answer;
+  answer.head.result = vip::kSuccess;
+  answer.nic = nic.attributes();
+  send_message(socket, &answer, sizeof answer);
+}
+
 }  // namespace
 
 SessionServer::SessionServer(const Config& config, EventLoop& loop,
@@ -283,6 +294,9 @@ void SessionServer::serve(ControlSocket& socket, const Peer& peer,
     case Kind::kNetwork:
       if (message.size() != sizeof head) throw malformed("not as long as a question for the network");
       return tell_network(socket.get(), listener_.network());
+    case Kind::kNic:
+      check_access(config_, socket.get(), peer);
+      return tell_nic(socket.get(), find_nic(nics_, judge_ask_nic(message).device));
     case Kind::kNewcomer:
     case Kind::kLocalPeer:
     case Kind::kLocalEnd:

@@ -618,6 +618,37 @@ TEST_F(SessionServerTest, TellsItsCounters) {
   EXPECT_TRUE(program.closed());
 }
 
+TEST_F(SessionServerTest, TellsOfANicWithoutASession) {
+  control::AskNic request{};
+  request.head.kind = static_cast<std::uint16_t>(control::Kind::kNic);
+  request.head.bytes = sizeof request;
+  std::strcpy(request.device, "nic0");
+  TestProgram program(agent->socket());
+  const auto answer = ask(program, request);
+  ASSERT_TRUE(answer);
+  ASSERT_EQ(answer->bytes, sizeof(control::NicAnswer));
+  control::NicAnswer told;
+  std::memcpy(static_cast<void*>(&told), static_cast<const void*>(&answer->hello), sizeof told);
+  EXPECT_EQ(told.head.result, vip::kSuccess);
+  EXPECT_STREQ(told.nic.name, "via0");
+  EXPECT_EQ(told.nic.max_vis, agent->nics[0]->attributes().max_vis);
+  EXPECT_TRUE(program.closed());
+  EXPECT_EQ(agent->server->sessions(), 0u);
+
+  std::strcpy(request.device, "nic9");
+  TestProgram wrong(agent->socket());
+  const auto refusal = ask(wrong, request);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->hello.head.result, vip::kInvalidParameter);
+
+  std::memset(request.device, 'x', sizeof request.device);
+  TestProgram endless(agent->socket());
+  const auto complaint = ask(endless, request);
+  ASSERT_TRUE(complaint);
+  EXPECT_NE(complaint->hello.head.result, vip::kSuccess);
+  EXPECT_THAT(complaint->hello.reason, HasSubstr("no end"));
+}
+
 TEST_F(SessionServerTest, DoesNotReadTheAgentWakeThatTheProgramMayHaveMadeBlock) {
   TestProgram program(agent->socket());
   const auto answer = ask(program, TestProgram::hello());
