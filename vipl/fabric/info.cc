@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "vipl/fabric/addresses.h"
+#include "vipl/fabric/missing_agent.h"
 #include "vipl/fabric/shared_nic.h"
 #include "vipl/fabric/request.h"
 #include "vipl/fabric/wire.h"
@@ -53,6 +54,7 @@ bool ask(Facts& now) {
   VIP_NIC_ATTRIBUTES attributes;
   if (const VIP_RETURN code = VipxQueryDevice(device_name(), &attributes); code != VIP_SUCCESS) {
     FI_INFO(&provider, FI_LOG_CORE, "%s: %s\n", device_name(), VipxReturnText(code));
+    tell_of_missing_agent(code);
     return false;
   }
   std::snprintf(now.interface, sizeof now.interface, "%s", attributes.Name);

@@ -12,6 +12,7 @@ provider_sources = \
   vipl/fabric/event_queue.cc vipl/fabric/event_queue.h \
   vipl/fabric/fabric.cc vipl/fabric/fabric.h \
   vipl/fabric/info.cc vipl/fabric/info.h \
+  vipl/fabric/missing_agent.cc vipl/fabric/missing_agent.h \
   vipl/fabric/link.cc vipl/fabric/link.h \
   vipl/fabric/link_memory.cc vipl/fabric/link_memory.h \
   vipl/fabric/link_state.h \
