@@ -3,13 +3,17 @@
 #define VIADUCT_TESTS_UNIT_XDP_FIXTURE_H
 
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -43,6 +47,17 @@ class VethTest : public ::testing::Test {
     run("ip link add v0 address 02:00:00:00:00:01 " + arguments +
         " type veth peer name v1 address 02:00:00:00:00:02 " + arguments);
     run("ip link set v0 up && ip link set v1 up");
+    // Frames that are sent before that are dropped.
+    EXPECT_TRUE(eventually([] { return is_running("v0") && is_running("v1"); }));
+  }
+
+  static bool is_running(const char* interface) {
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ifreq request{};
+    std::strncpy(request.ifr_name, interface, sizeof request.ifr_name - 1);
+    const bool known = ioctl(fd, SIOCGIFFLAGS, &request) == 0;
+    close(fd);
+    return known && (request.ifr_flags & IFF_RUNNING) != 0;
   }
 
   std::unique_ptr<Port> open(const std::string& interface, PortKind kind,
