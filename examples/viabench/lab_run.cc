@@ -119,8 +119,8 @@ int run_in_lab(const Options& options, int argc, char** argv) {
   const Guardian guardian(lab, {name, plain});
   std::vector<std::string> up{lab, "up", "--name", name, "--mtu", mtu}, up_plain{lab, "up", "--name", plain, "--mtu", mtu, "--no-agent"};
   if (!options.config.empty()) up.insert(up.end(), {"--config", options.config});
-  if (!options.ports.empty()) {
-    for (auto* const each : {&up, &up_plain}) each->insert(each->end(), {"--switch", options.ports});
+  if (!options.switch_ports.empty()) {
+    for (auto* const each : {&up, &up_plain}) each->insert(each->end(), {"--switch", options.switch_ports});
   }
   must_run(up);
   must_run(up_plain);

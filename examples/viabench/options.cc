@@ -31,7 +31,7 @@ int parse(int argc, char** argv, Options& options) {
   auto* const mtu = app.add_option("--mtu", options.mtu, "MTU of the hosts' link")
                         ->check(CLI::Range(1500u, 9000u))
                         ->capture_default_str();
-  auto* const ports = app.add_option("--switch", options.ports,
+  auto* const ports = app.add_option("--switch", options.switch_ports,
                                      "join the hosts by a switch with ports of this rate: 1g, or 1g,queue=600k")
                           ->type_name("RATE[,queue=BYTES]");
   app.add_option("--config", options.config, "configuration of the agents of hosts that are made")

@@ -19,7 +19,7 @@ struct Options {
   std::uint16_t port = kPort;
   std::string interface;     // for raw AF_XDP; empty: that is not measured
   std::uint32_t mtu = 1500;  // of hosts that are made; between others it is found out
-  std::string ports;         // rate of the ports of a switch that joins hosts that are made; empty: a link without a limit
+  std::string switch_ports;  // their rate, of a switch that joins hosts that are made; empty: a link without a limit
   std::string config;        // of the agents of hosts that are made
   std::uint32_t rounds = 9;
   bool quick = false;

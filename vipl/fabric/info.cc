@@ -53,9 +53,13 @@ Facts facts;
 bool ask(Facts& now) {
   VIP_NIC_ATTRIBUTES attributes;
   if (const VIP_RETURN code = VipxQueryDevice(device_name(), &attributes); code != VIP_SUCCESS) {
-    FI_INFO(&provider, FI_LOG_CORE, "%s: %s\n", device_name(), VipxReturnText(code));
-    tell_of_missing_agent(code);
-    return false;
+    // An agent of an earlier version does not tell, and one that is busy may take longer: opening the NIC is more patient.
+    std::shared_ptr<SharedNic> nic;
+    if (SharedNic::open(nic) != 0) {
+      tell_of_missing_agent(code);
+      return false;
+    }
+    attributes = nic->attributes();
   }
   std::snprintf(now.interface, sizeof now.interface, "%s", attributes.Name);
   now.endpoints = attributes.MaxVI;

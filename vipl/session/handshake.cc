@@ -235,18 +235,16 @@ VIP_RETURN ask_for_nic(const char* device, control::NicAttributes& nic) {
   if (!find_agent(environment::look().socket, agent)) return VIP_ERROR_RESOURCE;
   const int fd = connect_to_agent(agent, 0);
   if (fd < 0) return VIP_ERROR_RESOURCE;
-  struct {
-    control::AskNic ask;
-  } message = {};
-  message.ask.head.kind = static_cast<std::uint16_t>(control::Kind::kNic);
-  message.ask.head.bytes = sizeof message.ask;
-  strncpy(message.ask.device, device, sizeof message.ask.device - 1);
+  control::AskNic ask = {};
+  ask.head.kind = static_cast<std::uint16_t>(control::Kind::kNic);
+  ask.head.bytes = sizeof ask;
+  strncpy(ask.device, device, sizeof ask.device - 1);
   union {
     control::NicAnswer nic;
     control::HelloAnswer refusal;
   } answer = {};
   long bytes = -1;
-  if (sys::send(fd, &message.ask, sizeof message.ask, MSG_NOSIGNAL) == sizeof message.ask) {
+  if (sys::send(fd, &ask, sizeof ask, MSG_NOSIGNAL) == sizeof ask) {
     bytes = sys::recv(fd, &answer, sizeof answer, MSG_TRUNC);
   }
   sys::close(fd);

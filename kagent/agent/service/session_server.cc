@@ -65,6 +65,12 @@ void tell_network(int socket, std::uint64_t cookie) {
   send_message(socket, &answer, sizeof answer);
 }
 
+void check_draining(const Reports& reports) {
+  if (!reports.draining()) return;
+  throw Refused{vip::kErrorResource, &ServiceCounters::refused_draining,
+                "the agent is being drained: it takes no new programs"};
+}
+
 void tell_nic(int socket, const AgentNic& nic) {
   control::NicAnswer answer;
   std::memset(static_cast<void*>(&answer), 0, sizeof answer);
@@ -278,10 +284,7 @@ void SessionServer::serve(ControlSocket& socket, const Peer& peer,
   }
   switch (static_cast<Kind>(head.kind)) {
     case Kind::kHello:
-      if (reports_.draining()) {
-        throw Refused{vip::kErrorResource, &ServiceCounters::refused_draining,
-                      "the agent is being drained: it takes no new programs"};
-      }
+      check_draining(reports_);
       return open_then(socket, peer, judge_hello(message), &SessionServer::serve_hello);
     case Kind::kAdopt:
       return open_then(socket, peer, judge_adopt(message), &SessionServer::serve_adopt);
@@ -295,6 +298,7 @@ void SessionServer::serve(ControlSocket& socket, const Peer& peer,
       if (message.size() != sizeof head) throw malformed("not as long as a question for the network");
       return tell_network(socket.get(), listener_.network());
     case Kind::kNic:
+      check_draining(reports_);  // a program that asks wants to know what it can open
       check_access(config_, socket.get(), peer);
       return tell_nic(socket.get(), find_nic(nics_, judge_ask_nic(message).device));
     case Kind::kNewcomer:
