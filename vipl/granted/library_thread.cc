@@ -29,6 +29,7 @@ void LibraryThread::dismiss() {
 
 void LibraryThread::stop() {
   while (gone_.load() == 0) sys::futex_wait(gone_, 0, kNever);
+  await_thread_end(this);
 }
 
 void LibraryThread::end_long_rest() {

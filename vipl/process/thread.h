@@ -16,6 +16,11 @@ sigset_t all_but_faults();
 // if it can't be so little. False if it can't be started.
 bool make_thread(void* (*run)(void*), void* argument, std::size_t stack_bytes);
 
+// Waits until the kernel has no thread any more that was made with this argument and is about to end; 0.1 s at most. The
+// C library calls madvise() at the end of a thread: a program that unloads what it has put in the place of that
+// function must find no such thread. Does not wait for the calling thread.
+void await_thread_end(const void* argument);
+
 // Has `call` called with `argument`, which is not NULL, when the calling thread ends. There is one `call` for all
 // threads; the first calls of this function must not be at the same time. If the process has no room for it, nothing
 // is called.

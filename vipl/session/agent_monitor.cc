@@ -183,6 +183,8 @@ void look_again() {
 
 int agent_wake() { return g_agent_wake; }
 
+void await_end() { await_thread_end(nullptr); }
+
 void forget() {
   g_running = false;
   if (g_agent_wake >= 0) sys::close(g_agent_wake);

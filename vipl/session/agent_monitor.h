@@ -6,7 +6,7 @@
 
 namespace viaduct::vipl::agent_monitor {
 
-// All functions are called under the registry's lock.
+// All functions but await_end() are called under the registry's lock.
 
 // Starts the thread unless it runs, and makes it look at the sessions again. False if it can't be started.
 bool start();
@@ -16,6 +16,9 @@ void look_again();
 
 // The descriptor that look_again() writes to; -1: none.
 int agent_wake();
+
+// Waits until the thread has ended, 0.1 s at most. To be called when no session is left.
+void await_end();
 
 // To be called in a forked child: the thread is not there.
 void forget();

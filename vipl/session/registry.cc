@@ -6,6 +6,7 @@
 #include "vipl/process/idle.h"
 #include "vipl/process/lock.h"
 #include "vipl/process/sys.h"
+#include "vipl/process/thread.h"
 #include "vipl/session/agent_monitor.h"
 #include "vipl/session/debug_log.h"
 #include "vipl/session/handshake.h"
@@ -125,6 +126,14 @@ bool crowded() {
   return reap() && find_free() == nullptr;
 }
 
+bool all_free() {
+  Lock held(lock());
+  for (const Session& s : g_sessions) {
+    if (s.state != Session::State::kFree && s.state != Session::State::kForked) return false;
+  }
+  return true;
+}
+
 // VipCloseNic without freeing the session.
 bool end(Session& s, std::uint32_t number, std::uint32_t key) {
   {
@@ -212,6 +221,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
 
 bool close(std::uint32_t number, std::uint32_t key) {
   Session& s = g_sessions[number];
+  const void* const callbacks = s.handle();
   // This thread is inside the session meanwhile, so that no other thread frees the session.
   ThreadRecord* const self = thread_registry::record();
   if (self == nullptr) return false;
@@ -228,6 +238,8 @@ bool close(std::uint32_t number, std::uint32_t key) {
     }
     sys::yield();
   }
+  await_thread_end(callbacks);
+  if (all_free()) agent_monitor::await_end();
   return true;
 }
 

@@ -260,6 +260,8 @@ bool make_thread(void* (*run)(void*), void* argument, std::size_t) {
   return true;
 }
 
+void await_thread_end(const void*) {}
+
 void at_thread_end(void (*call)(void*), void* argument) {
   sim::Fiber* const fiber = sim::Kernel::the().fibers.current();
   if (fiber == nullptr) return;

@@ -1,5 +1,8 @@
 // Many threads on the same objects; worth most when built with -fsanitize=thread.
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "tests/unit/vipl/fixture.h"
@@ -8,6 +11,30 @@ namespace viaduct::test {
 namespace {
 
 using ViplThreads = ViplTest;
+
+// The library's threads in this process.
+unsigned librarys_threads() {
+  unsigned count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(task.path() / "comm");
+    std::string name;
+    std::getline(file, name);
+    if (name.starts_with("vipl-")) ++count;
+  }
+  return count;
+}
+
+// A program may unload what a thread's end would call as soon as the last NIC is closed.
+TEST_F(ViplThreads, AreGoneWhenTheLastNicIsClosed) {
+  for (unsigned round = 0; round < 30; ++round) {
+    start();
+    connected_pair();
+    EXPECT_GT(librarys_threads(), 0u);
+    ASSERT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+    nic = nullptr;
+    ASSERT_EQ(librarys_threads(), 0u) << round;
+  }
+}
 
 // Each thread moves messages over a VI of its own.
 TEST_F(ViplThreads, UseViSideBySide) {
