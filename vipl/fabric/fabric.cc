@@ -23,6 +23,8 @@ Fabric::Fabric(std::shared_ptr<SharedNic> nic, const fi_fabric_attr& attr)
 int Fabric::close(struct fid* fid) {
   auto& fabric = object_of<Fabric, fid_fabric>(fid);
   if (fabric.users_ != 0) return -FI_EBUSY;
+  // The program may unload what a thread calls at its end: Open MPI does.
+  fabric.nic_->end_idle_workers();
   delete &fabric;
   return 0;
 }

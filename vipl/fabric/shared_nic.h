@@ -107,6 +107,8 @@ class SharedNic : public std::enable_shared_from_this<SharedNic> {
 
   // Runs a task in a worker, without the mutex.
   void run(std::function<void()> task) { workers_.run(std::move(task), shared_from_this()); }
+  // Ends the workers that have nothing to do; to be called without the mutex.
+  void end_idle_workers() { workers_.end_idle(); }
 
  private:
   static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR* error);
