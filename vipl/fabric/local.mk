@@ -26,6 +26,7 @@ provider_sources = \
   vipl/fabric/receives.cc vipl/fabric/receives.h \
   vipl/fabric/regions.cc vipl/fabric/regions.h \
   vipl/fabric/request.h \
+  vipl/fabric/selection.cc vipl/fabric/selection.h \
   vipl/fabric/send_ring.cc vipl/fabric/send_ring.h \
   vipl/fabric/signal.h \
   vipl/fabric/transfers.cc vipl/fabric/transfers.h \

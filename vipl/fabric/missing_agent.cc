@@ -8,18 +8,11 @@
 #include <cstring>
 
 #include "vipl/fabric/provider.h"
+#include "vipl/fabric/selection.h"
 #include "vipl/vipl_ext.h"
 
 namespace viaduct::fabric {
 namespace {
-
-bool has(const char* variable, const char* word) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && std::strstr(value, word) != nullptr;
-}
-
-// By libfabric's variable, or by Open MPI's for its transport.
-bool is_asked_for() { return has("FI_PROVIDER", "viaduct") || has("OMPI_MCA_mtl_ofi_provider_include", "viaduct"); }
 
 // Whether another process of the same job and host tells it.
 bool is_told_by_another() {
@@ -34,7 +27,7 @@ bool is_told_by_another() {
 
 void tell_of_missing_agent(VIP_RETURN code) {
   static std::atomic<bool> told{false};
-  if (!is_asked_for() || is_told_by_another() || told.exchange(true)) return;
+  if (!is_selected() || is_told_by_another() || told.exchange(true)) return;
   char host[64] = "this host";
   gethostname(host, sizeof host - 1);
   char line[256];

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "config.h"
+#include "vipl/fabric/selection.h"
 
 namespace viaduct::fabric {
 namespace {
@@ -49,6 +50,7 @@ int no_ops_open(fid*, const char*, std::uint64_t, void**, void*) { return -FI_EN
 
 extern "C" FI_EXT_INI {
   using viaduct::fabric::provider;
+  viaduct::fabric::prepare_ofi_rxm();
   fi_param_define(&provider, "device", FI_PARAM_STRING,
                   "The NIC, as VipOpenNic() takes it (default: %s)", viaduct::fabric::kDevice);
   fi_param_define(&provider, "mr_cache", FI_PARAM_BOOL,
