@@ -14,6 +14,8 @@ bool LibraryThread::start(const char* name, void (*body)(void*), void* of) {
 void* LibraryThread::run(void* thread) {
   auto& self = *static_cast<LibraryThread*>(thread);
   sys::name_thread(self.name_);
+  // With a longer slice than the program's threads, which yield, it would wait many of their turns for its next one.
+  sys::shorten_slice(0);
   self.id_.store(static_cast<std::uint32_t>(sys::thread()));
   self.body_(self.of_);
   self.gone_.store(1);

@@ -8,6 +8,10 @@ namespace {
 
 constexpr std::uint64_t kLeaseNs = 1'000'000;      // the program is away when it has given no turn for so long
 constexpr std::uint64_t kLongestLeaseNs = 4'000'000;  // the longest such time, for a program that has come by regularly
+// When this thread itself waits for a processor, so does the program, of which each turn then comes later.
+constexpr std::uint64_t kLateNs = 500'000;
+constexpr std::uint64_t kLongestCrowdedLeaseNs = 16'000'000;
+constexpr unsigned kCrowdedLeases = 1;             // such leases in a row without a turn; then the program is away
 constexpr std::uint64_t kRestNs = 100'000'000;     // this thread's rest while one of the program keeps watch
 constexpr unsigned kRestAfter = 16;                // leases in a row in which one kept watch; then this thread rests
 
@@ -31,6 +35,7 @@ void Driver::stop_progress_thread() {
 void Driver::progress_thread() {
   std::uint64_t lease = kLeaseNs;
   unsigned watched = 0;  // leases in a row in which a thread of the program kept watch
+  unsigned crowded_leases = 0;
   while (!progress_thread_.stopping()) {
     const std::uint32_t before = turns_.load(std::memory_order_relaxed);
     const std::uint32_t watcher = watch_.holder.load();
@@ -38,10 +43,18 @@ void Driver::progress_thread() {
     watched = kept ? watched + 1 : 0;
     // Rests long only while a thread still keeps watch: that thread may have left before it could see the rest.
     const bool long_rest = kept && watched > kRestAfter;
-    progress_thread_.rest(long_rest ? kRestNs : lease, long_rest, [&] { return watch_.holder.load() != 0; });
+    const std::uint64_t rest = long_rest ? kRestNs : lease;
+    const std::uint64_t end = now_ns() + rest;
+    progress_thread_.rest(rest, long_rest, [&] { return watch_.holder.load() != 0; });
+    const bool crowded = now_ns() > end + kLateNs;
     if (turns_.load(std::memory_order_relaxed) != before) {
-      if (lease < kLongestLeaseNs) lease *= 2;
+      const std::uint64_t longest = crowded ? kLongestCrowdedLeaseNs : kLongestLeaseNs;
+      lease = lease < longest ? lease * 2 : longest;
+      crowded_leases = 0;
+    } else if (crowded && ++crowded_leases <= kCrowdedLeases) {
+      continue;
     } else if (!kept || watch_.holder.load() != watcher) {
+      crowded_leases = 0;
       lease = kLeaseNs;
       keep_watch(before);
     }
