@@ -38,7 +38,12 @@ LOSSES = (0, 1, 10)
 LOSS_WAYS = (('granted', 'VIA, granted'), ('hosted', 'VIA, hosted'), ('tcp', 'kernel TCP'))
 MPI_WAYS = (('vipl', 'VIPL (Reliable Reception)'), ('viaduct', 'viaduct'), ('rxm', '`tcp;ofi_rxm`'), ('tcp', 'btl/tcp'),
             ('sovia', 'btl/tcp on SOVIA'))
+MPI_SHM = ('shm', 'btl/vader')
 MPI_KINDS = (('one-way', 'one way', 'us', 2), ('bandwidth', '16 messages at once', 'Mb/s', 3))
+# Where MPI is measured: what a row's name and a way's begin with, and the ways of a table for either kind.
+MPI_PLACES = (('', {'one-way': MPI_WAYS, 'bandwidth': MPI_WAYS[1:]}),
+              ('switch', {kind: MPI_WAYS[1:] for kind, *_ in MPI_KINDS}),
+              ('host', {kind: (MPI_SHM, *MPI_WAYS[1:]) for kind, *_ in MPI_KINDS}))
 
 
 # ------------------------------------------------------------------ results of what a bench has left
@@ -99,23 +104,30 @@ def loss_results(folder, rounds):
     return {**_head('streams of 32 KB messages on links that lose frames: make bench-loss', rounds), 'rows': rows}
 
 
+def _of_place(place, kind):
+    return f'{place}-{kind}' if place else kind
+
+
 def mpi_results(path, rounds):
-    """Of lines WAY SIZE US MBIT_S; VIPL's last is 0."""
+    """Of lines [PLACE/]WAY SIZE US MBIT_S; VIPL's last is 0."""
     found = {}
     with open(path, encoding='utf-8') as file:
         for each in file:
             words = each.split()
             if len(words) < 4:
                 continue
+            place, _, way = words[0].rpartition('/')
             for kind, _, _, field in MPI_KINDS:
-                if not (words[0] == 'vipl' and kind == 'bandwidth'):
-                    found.setdefault((kind, int(words[1])), {}).setdefault(words[0], []).append(float(words[field]))
+                if not (way == 'vipl' and kind == 'bandwidth'):
+                    row = found.setdefault((_of_place(place, kind), int(words[1])), {})
+                    row.setdefault(way, []).append(float(words[field]))
     rows = []
-    for kind, title, unit, _ in MPI_KINDS:
-        for (of, size), ways in sorted(found.items()):
-            if of == kind:
-                rows.append({'row': f'{kind}/{size}', 'title': title, 'bytes': size, 'unit': unit, 'ways': {
-                    way: {**digest(values), 'samples': values} for way, values in ways.items()}})
+    for place, kinds in MPI_PLACES:
+        for kind, title, unit, _ in MPI_KINDS:
+            for (of, size), ways in sorted(found.items()):
+                if kind in kinds and of == _of_place(place, kind):
+                    rows.append({'row': f'{of}/{size}', 'title': title, 'bytes': size, 'unit': unit, 'ways': {
+                        way: {**digest(values), 'samples': values} for way, values in ways.items()}})
     return {**_head('MPI over the ways there are: make bench-mpi', rounds), 'rows': rows}
 
 
@@ -202,17 +214,18 @@ def loss_tables(measured):
 
 
 def mpi_tables(measured):
-    """A table for latency, one for bandwidth."""
+    """For each place a table for latency, one for bandwidth."""
     made = {}
-    for kind, title, unit, _ in MPI_KINDS:
-        ways = MPI_WAYS if kind == 'one-way' else MPI_WAYS[1:]
-        text = head(f'{title}, {unit}', *(name for _, name in ways))
-        for row in measured['rows']:
-            if row['row'].startswith(kind + '/'):
-                size = row['bytes']
-                text += line([f'{size} B' if size < 1024 else f'{size >> 10} KB' if size < 1 << 20 else f'{size >> 20} MB',
-                              *(_of(row['ways'].get(way)) for way, _ in ways)])
-        made[f'mpi/{kind}'] = f'{caption(measured)}.\n\n{text}'
+    for place, kinds in MPI_PLACES:
+        for kind, title, unit, _ in MPI_KINDS:
+            ways, name = kinds[kind], _of_place(place, kind)
+            text = head(f'{title}, {unit}', *(title for _, title in ways))
+            for row in measured['rows']:
+                if row['row'].startswith(name + '/'):
+                    size = row['bytes']
+                    text += line([f'{size} B' if size < 1024 else f'{size >> 10} KB' if size < 1 << 20 else f'{size >> 20} MB',
+                                  *(_of(row['ways'].get(way)) for way, _ in ways)])
+            made[f'mpi/{name}'] = f'{caption(measured)}.\n\n{text}'
     return made
 
 

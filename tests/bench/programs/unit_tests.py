@@ -330,10 +330,11 @@ class BenchesTest(unittest.TestCase):
         self.assertIn('| VIA, hosted | 1,000 Mb/s (1,000 to 1,000) | - | 0.25 |', text)
 
     def test_lines_of_mpi_become_two_tables(self):
-        self.left('rows', 'vipl 4 1.5 0', 'viaduct 4 3 21')
+        self.left('rows', 'vipl 4 1.5 0', 'viaduct 4 3 21', 'host/shm 4 0.2 9', 'host/viaduct 4 2 8')
         made = benches.mpi_tables(benches.mpi_results(os.path.join(self.folder, 'rows'), 1))
         self.assertIn('| 4 B | 1.50 (1.50 to 1.50) | 3.00 (3.00 to 3.00) | - | - | - |', made['mpi/one-way'])
         self.assertIn('| 4 B | 21 (21.0 to 21.0) | - | - | - |', made['mpi/bandwidth'])
+        self.assertIn('| 4 B | 0.200 (0.200 to 0.200) | 2.00 (2.00 to 2.00) | - | - | - |', made['mpi/host-one-way'])
 
     def test_a_figure_that_is_not_known_is_absent(self):
         measured = {'date': '2026-11-25', 'rows': [{'row': 'one-way/4', 'bytes': 4, 'ways': {'tcp': {'median': 2.5}}}]}
