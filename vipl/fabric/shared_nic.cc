@@ -154,18 +154,19 @@ void SharedNic::start_watcher() {
   }
   watcher_news_.notify_one();
   // A watcher that sleeps in VipxPoll hears of completions; of anything else it must be told.
-  if (!polling_ || starving()) wake_watcher_.raise();
+  const bool polls = watcher_state_ == kPolling || watcher_state_ == kPollingBriefly;
+  if (!polls || starving()) wake_watcher_.raise();
 }
 
 void SharedNic::add_starving(NicLink& link) {
   starving_.push_back(&link);
-  if (polling_ && !polls_briefly_) wake_watcher_.raise();
+  if (watcher_state_ == kPolling) wake_watcher_.raise();
 }
 
 // Most programs look at a queue anyway. So the watcher, which sleeps only for a while, is not woken each time.
 void SharedNic::add_backlogged() {
   ++backlogged_;
-  if (watcher_.joinable() && !idle_) return;
+  if (watcher_.joinable() && watcher_state_ != kIdle) return;
   nap_ = kLongNap;
   start_watcher();
 }
@@ -193,9 +194,9 @@ void SharedNic::watcher() {
     std::erase_if(watched_, [](NicQueue* queue) { return queue->tell_watched(); });
     if (lost_ || (watched_.empty() && !polls_always_)) {
       if ((pending_ == 0 && backlogged_ == 0) || lost_) {
-        idle_ = true;
+        watcher_state_ = kIdle;
         watcher_news_.wait(lock);
-        idle_ = false;
+        watcher_state_ = kAwake;
       } else {
         watcher_news_.wait_for(lock, nap_);
         nap_ = std::min(nap_ * 5 / 4, kLongNap);
@@ -205,12 +206,11 @@ void SharedNic::watcher() {
     pollfd wake{wake_watcher_.descriptor(), POLLIN, 0};
     const timespec nap{0, kStarvingNapNs};
     const bool brief = starving();
-    polling_ = true;
-    polls_briefly_ = brief;
+    watcher_state_ = brief ? kPollingBriefly : kPolling;
     lock.unlock();
     VipxPoll(queue_, &wake, 1, brief ? &nap : nullptr, nullptr);
     lock.lock();
-    polling_ = false;
+    watcher_state_ = kAwake;
   }
 }
 

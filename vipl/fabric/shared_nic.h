@@ -140,9 +140,7 @@ class SharedNic : public std::enable_shared_from_this<SharedNic> {
   std::condition_variable watcher_news_;
   Signal wake_watcher_;
   std::chrono::microseconds nap_{};
-  bool polling_ = false;
-  bool polls_briefly_ = false;
-  bool idle_ = false;   // the watcher sleeps until it is told of something
+  enum { kAwake, kIdle, kPolling, kPollingBriefly } watcher_state_ = kAwake;  // kIdle: until it is told of something
   bool stopping_ = false;
 
   Workers workers_{mutex_};
