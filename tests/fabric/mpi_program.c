@@ -1,6 +1,6 @@
 /* Typical MPI calls: point to point of all lengths, collectives, one-sided; with the argument
  * "threads" several threads in place of one-sided, which Open MPI's osc/pt2pt does not do together; with
- * "forever" all to all until it is ended; with "nothing" only the beginning and the end; with "both" long messages both
+ * "forever" all to all until it is ended, with "all" once; with "nothing" only the beginning and the end; with "both" long messages both
  * ways at once. */
 #include <mpi.h>
 #include <pthread.h>
@@ -166,6 +166,11 @@ int main(int argc, char **argv) {
   }
   if (argc > 1 && strcmp(argv[1], "both") == 0) {
     both_ways();
+    MPI_Finalize();
+    return 0;
+  }
+  if (argc > 1 && strcmp(argv[1], "all") == 0) {
+    all_to_all(16500);
     MPI_Finalize();
     return 0;
   }
