@@ -5,6 +5,7 @@
 
 #include "examples/common/nic.h"
 #include "examples/viabench/bars.h"
+#include "examples/viabench/papers.h"
 
 namespace viabench {
 namespace {
@@ -60,14 +61,44 @@ std::string bar(const Verdict& v) {
          ",\"result\":" + quoted(v.word()) + "}";
 }
 
+std::string value(const std::optional<Summary>& s) {
+  if (!s) return "null";
+  return "{\"median\":" + number(s->median) + ",\"q1\":" + number(s->q1) + ",\"q3\":" + number(s->q3) + "}";
+}
+
+// A paper's figure: its lines with the paper's own numbers, and what was measured at each point.
+std::string paper_figure(const Results& results, const PaperFigure& figure) {
+  const auto points = points_of(results, figure);
+  const auto row = [&](const PaperRow& one) {
+    return "{\"name\":" + quoted(one.name) + ",\"left\":" + number(one.left) + ",\"right\":" + number(one.right) +
+           ",\"values\":[" +
+           list(points, [&](std::uint32_t point) { return value(point_of(results, figure, one, point)); }) + "]}";
+  };
+  return "{\"name\":" + quoted(figure.name) + ",\"title\":" + quoted(figure.title) +
+         ",\"unit\":" + quoted(unit_of(figure)) +
+         ",\"reference\":" + (figure.reference != nullptr ? quoted(figure.reference) : "null") +
+         ",\"of\":" + quoted(figure.axis == Axis::kConnections ? "connections" : "B") +
+         ",\"points\":[" + list(points, [](std::uint32_t point) { return format("%u", point); }) +
+         "],\"rows\":[" + list(figure.rows, row) + "]}";
+}
+
+std::string paper_figures_of(const Results& results, const std::vector<std::string>& names) {
+  std::vector<std::string> all;
+  for (const PaperFigure& figure : paper_figures()) {
+    if (is_wanted(names, figure)) all.push_back(paper_figure(results, figure) + "\n");
+  }
+  return ",\"papers\":[\n" + list(all, [](const std::string& one) { return one; }) + "]";
+}
+
 }  // namespace
 
-std::string json(const Results& results) {
+std::string json(const Results& results, const std::vector<std::string>* papers) {
   return "{\"hosts\":" + quoted(results.hosts) +
          format(",\"mtu\":%u,\"rounds\":%u", results.mtu, results.rounds) + ",\"notes\":[" +
          list(results.notes, quoted) + "],\n\"results\":[\n" +
          list(results.all, [](const Result& r) { return result(r) + "\n"; }) + "],\n\"bars\":[\n" +
-         list(judge(results), [](const Verdict& v) { return bar(v) + "\n"; }) + "]}\n";
+         list(judge(results), [](const Verdict& v) { return bar(v) + "\n"; }) + "]" +
+         (papers != nullptr ? paper_figures_of(results, *papers) : "") + "}\n";
 }
 
 }  // namespace viabench

@@ -3,12 +3,14 @@
 #define VIADUCT_EXAMPLES_VIABENCH_JSON_H
 
 #include <string>
+#include <vector>
 
 #include "examples/viabench/results.h"
 
 namespace viabench {
 
-std::string json(const Results& results);
+// `papers`: names of the papers' figures to tell of as well, none for all; nullptr: no figures.
+std::string json(const Results& results, const std::vector<std::string>* papers = nullptr);
 
 }  // namespace viabench
 

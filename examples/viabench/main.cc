@@ -44,7 +44,7 @@ int report(const Options& options, const Results& results) {
   };
   std::fputs(in(Style::kText).c_str(), stdout);
   std::fflush(stdout);
-  if (!options.json.empty()) write_file(options.json, json(results));
+  if (!options.json.empty()) write_file(options.json, json(results, options.papers ? &options.figures : nullptr));
   if (!options.markdown.empty()) write_file(options.markdown, in(Style::kMarkdown));
   if (!options.plots.empty()) {
     try {

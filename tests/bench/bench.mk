@@ -13,6 +13,12 @@ phony_targets += bench-sovia
 bench-sovia: all
 	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/sovia
 
+# `make bench-papers`: the papers' figures, on a veth pair and on a switch of 1 Gb/s. BENCH_FLAGS are handed to viabench.
+EXTRA_DIST += tests/bench/papers
+phony_targets += bench-papers
+bench-papers: all
+	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/papers $(BENCH_FLAGS)
+
 # `make bench-loss`: streams on links that lose frames.
 EXTRA_DIST += tests/bench/loss
 phony_targets += bench-loss
@@ -33,6 +39,7 @@ EXTRA_DIST += tests/bench/programs.test tests/bench/tables doc/results \
 	tests/bench/programs/loads.py \
 	tests/bench/programs/servers.py \
 	tests/bench/programs/outputs.py \
+	tests/bench/programs/papers.py \
 	tests/bench/programs/own/exchanges.py \
 	tests/bench/programs/own/stream_end.py \
 	tests/bench/programs/results.py \

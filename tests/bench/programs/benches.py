@@ -7,6 +7,7 @@ measurements that were made once, by hand.
 import os
 
 import idle
+import papers
 import results
 import viabench
 from figures import digest, ratio
@@ -67,6 +68,12 @@ def _head(what, rounds):
 def viabench_results(paths):
     """Of the files that `viabench --json` has written, one for each MTU."""
     return {**_head('raw AF_XDP, kernel TCP and VIA: make bench', None), 'runs': viabench.runs(paths)}
+
+
+def papers_results(paths):
+    """Of the files that `viabench papers --json` has written, one for each network."""
+    rows, rounds = papers.rows(paths)
+    return {**_head("the papers' figures: make bench-papers", rounds), 'rows': rows}
 
 
 def sovia_results(folder, rounds):
@@ -240,14 +247,16 @@ def viabench_tables(measured):
             'viabench/short': viabench.short_rows(measured)}
 
 
+def papers_tables(measured):
+    """The figures of the papers, and those here; of an older file the tables that it has."""
+    if 'tables' in measured:
+        return {f'papers/{key}': _markdown(one) for key, one in measured['tables'].items()}
+    return {**papers.tables(measured), 'papers/how': f'{caption(measured)}.\n'}
+
+
 def once_tables(measured):
     """Tables as they were written down."""
     return {f'once/{key}': _markdown(one) for key, one in measured['tables'].items()}
-
-
-def papers_tables(measured):
-    """The figures of the papers, and those here."""
-    return {f'papers/{key}': _markdown(one) for key, one in measured['tables'].items()}
 
 
 MAKERS = (('sovia.json', sovia_tables), ('loss.json', loss_tables), ('mpi.json', mpi_tables),

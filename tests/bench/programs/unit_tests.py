@@ -336,6 +336,19 @@ class BenchesTest(unittest.TestCase):
         self.assertIn('| 4 B | 21 (21.0 to 21.0) | - | - | - |', made['mpi/bandwidth'])
         self.assertIn('| 4 B | 0.200 (0.200 to 0.200) | 2.00 (2.00 to 2.00) | - | - | - |', made['mpi/host-one-way'])
 
+    def test_figures_of_papers_have_a_column_for_each_network(self):
+        def measured(*medians):
+            values = [{'median': each, 'q1': each - 1, 'q3': each + 1} for each in medians]
+            return json.dumps({'rounds': 3, 'papers': [{
+                'name': 'one', 'title': 'One', 'unit': 'us', 'reference': 'TCP', 'of': 'B', 'points': [4],
+                'rows': [{'name': 'TCP', 'left': 50, 'right': 0, 'values': values[:1]},
+                         {'name': 'SINGLE', 'left': 10, 'right': 0, 'values': values[1:]}]}]})
+        self.left('pair.json', measured(20, 10))
+        self.left('switch.json', measured(40, 30))
+        made = benches.papers_tables(benches.papers_results([os.path.join(self.folder, each)
+                                                             for each in ('pair.json', 'switch.json')]))
+        self.assertIn('| SINGLE | 0.500 (0.450 to 0.550) | 0.750 (0.725 to 0.775) | 0.20 |', made['papers/one'])
+
     def test_a_figure_that_is_not_known_is_absent(self):
         measured = {'date': '2026-11-25', 'rows': [{'row': 'one-way/4', 'bytes': 4, 'ways': {'tcp': {'median': 2.5}}}]}
         text = benches.mpi_tables(measured)['mpi/one-way']
