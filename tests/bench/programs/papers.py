@@ -23,7 +23,8 @@ def rows(paths):
                 key: each[key] for key in ('title', 'unit', 'reference', 'of')}, 'points': each['points'], 'lines': [
                     {'name': one['name'], 'paper': [one['left'], one['right']]} for one in each['rows']]})
             for kept, one in zip(row['lines'], each['rows']):
-                kept[network] = one['values']
+                known = dict(zip(each['points'], one['values']))  # a run that was over early has not all
+                kept[network] = [known.get(point) for point in row['points']]
     return list(found.values()), rounds
 
 
