@@ -6,16 +6,19 @@
 namespace viaduct::fabric {
 namespace {
 
-bool has(const char* variable, const char* word) {
+// A list that begins with ^ names what is left out.
+bool chooses(const char* variable, const char* provider) {
   const char* const value = std::getenv(variable);
-  return value != nullptr && std::strstr(value, word) != nullptr;
+  return value != nullptr && *value != '^' && std::strstr(value, provider) != nullptr;
 }
 
 }  // namespace
 
-bool is_selected() { return has("FI_PROVIDER", "viaduct") || has("OMPI_MCA_mtl_ofi_provider_include", "viaduct"); }
+bool is_selected() {
+  return chooses("FI_PROVIDER", "viaduct") || chooses("OMPI_MCA_mtl_ofi_provider_include", "viaduct");
+}
 
-// Ofi_rxm posts as many receives of 16 KB for each connection. Its own choice, 128, costs 2 MB of memory for each peer, and
+// Ofi_rxm posts this number of receives of 16 KB for each connection. Its own choice, 128, costs 2 MB of memory for each peer, and
 // clearing that is most of the time that connecting takes; more than 16 make no stream faster.
 void prepare_ofi_rxm() {
   if (is_selected()) setenv("FI_OFI_RXM_MSG_RX_SIZE", "16", 0);

@@ -7,7 +7,8 @@ namespace viaduct::fabric {
 // The provider is chosen by name: by libfabric's variable, or by Open MPI's for its transport. Any thread may call it.
 bool is_selected();
 
-// Sets what ofi_rxm asks for on a connection, unless the environment says it. To be called before libfabric loads ofi_rxm.
+// Has ofi_rxm post few receives for a connection, by a variable of the process's environment, where this provider is
+// chosen and the variable is not set. To be called before libfabric initializes ofi_rxm, and by one thread.
 void prepare_ofi_rxm();
 
 }  // namespace viaduct::fabric

@@ -221,7 +221,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
 
 bool close(std::uint32_t number, std::uint32_t key) {
   Session& s = g_sessions[number];
-  const void* const callbacks = s.handle();
+  const void* const callback_threads_argument = s.handle();
   // This thread is inside the session meanwhile, so that no other thread frees the session.
   ThreadRecord* const self = thread_registry::record();
   if (self == nullptr) return false;
@@ -238,7 +238,7 @@ bool close(std::uint32_t number, std::uint32_t key) {
     }
     sys::yield();
   }
-  await_thread_end(callbacks);
+  await_thread_end(callback_threads_argument);
   if (all_free()) agent_monitor::await_end();
   return true;
 }

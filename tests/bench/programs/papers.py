@@ -29,15 +29,16 @@ def rows(paths):
 
 
 def _part(value, base):
-    """A median in another one, and its quartiles."""
+    """A median in another one, and its quartiles; of one round there are none."""
     if not value or not base:
         return '-'
     of = base['median']
-    return f'{figure(value["median"] / of)} ({figure(value["q1"] / of)} to {figure(value["q3"] / of)})'
+    text = figure(value['median'] / of)
+    return text if value['q1'] == value['q3'] else f'{text} ({figure(value["q1"] / of)} to {figure(value["q3"] / of)})'
 
 
 def _plain(value):
-    return f'{figure(value["median"])} ({figure(value["q1"])} to {figure(value["q3"])})' if value else '-'
+    return _part(value, {'median': 1})
 
 
 def _table(row):
