@@ -94,6 +94,8 @@ tests_unit_examples_viabench_test_SOURCES = tests/unit/examples/viabench_test.cc
   examples/viabench/bars.cc \
   examples/viabench/case.cc \
   examples/viabench/json.cc \
+  examples/viabench/paper_figures.cc \
+  examples/viabench/papers.cc \
   examples/viabench/results.cc
 tests_unit_examples_viabench_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_unit_examples_viabench_test_LDADD = libvipl.la $(TEST_LIBS)
