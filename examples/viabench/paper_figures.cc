@@ -84,9 +84,9 @@ std::vector<PaperFigure> make() {
   all.push_back({"socketvia-figure-26b", "SocketVIA figure 26b: bandwidth", "bandwidth", "TCP", Axis::kSize,
                  Rows{tcp_stream(0, 510), {"SocketVIA", "sovia", "block", "default", 0, 0, 763}, vipl("VIA", 0, 795)}});
   all.push_back({"sdp-figure-27a", "SDP figure 27a: latency", "latency", "TCP", Axis::kSize,
-                 Rows{tcp(30, 0), sovia("BCOPY", 28, 0), vipl("VIA", 7, 0)}});
+                 Rows{tcp(30, 0), sovia("BCOPY", 28, 0), sovia("ZCOPY", 0, 0), vipl("VIA", 7, 0)}});
   all.push_back({"sdp-figure-27b", "SDP figure 27b: bandwidth", "bandwidth", "TCP", Axis::kSize,
-                 Rows{tcp_stream(0, 169), sovia("BCOPY", 0, 471), vipl("VIA", 0, 825)}});
+                 Rows{tcp_stream(0, 169), sovia("BCOPY", 0, 471), sovia("ZCOPY", 0, 0), vipl("VIA", 0, 825)}});
   all.push_back({"emp-figure-25", "EMP figure 25: a web server, time of a request", "web", "TCP, 1", Axis::kSize,
                  Rows{web("TCP, 1", "tcp", 1), web("SOVIA, 1", "sovia", 1), web("TCP, 8", "tcp", 8),
                       web("SOVIA, 8", "sovia", 8)}});

@@ -56,7 +56,7 @@ void add_run(CLI::App& app, RunRequest& request) {
 #undef SOVIA_OPTION
   add("SOVIA_CONFIG",
       "a row of the paper's table 4: NOTIFY HANDLER SINGLE REG COPY HYBRID BASE FLOWCNTL DACKS "
-      "COMBINE; of other papers: DS DS_DA BCOPY");
+      "COMBINE; of other papers: DS DS_DA BCOPY ZCOPY");
   add("SOVIA_DEBUG", "1: tell on stderr what becomes of connections; FILE: append it there");
 }
 

@@ -20,6 +20,12 @@
 #include "sovia/socket/waiting_call.h"
 
 namespace viaduct::sovia {
+namespace {
+
+// Numbers of messages wrap around.
+bool is_before(std::uint32_t number, std::uint32_t next) { return static_cast<std::int32_t>(number - next) < 0; }
+
+}  // namespace
 
 MessageReceiver::Taken MessageReceiver::fail(int fd, int error) {
   failure_.fail(fd, error);
@@ -86,17 +92,18 @@ MessageReceiver::Taken MessageReceiver::take_frame(int fd, bool peek) {
       if (const Taken taken = take_control(fd); taken != Taken::kSome) return taken;
       continue;
     }
-    const bool again = last_was_placed_ && frame_.number == next_ - 1;
-    if (again && frame_.kind == FrameKind::kMessage) {
+    if (frame_.kind == FrameKind::kOffer && is_before(frame_.number, next_)) {
+      // The message has been placed: a PLACED packet needs no credit, so it may overtake offers that wait for one.
+    } else if (frame_.kind == FrameKind::kMessage && last_was_placed_ && frame_.number == next_ - 1) {
       if (const Taken taken = take_body(fd, 0); taken != Taken::kSome) return taken;
       body_.clear();
-    } else if (!again && sink_ != nullptr && frame_.number == next_ + 1) {
+    } else if (sink_ != nullptr && frame_.number == next_ + 1) {
       return Taken::kNone;  // the message before is in the sink
-    } else if (!again && frame_.number != next_) {
+    } else if (frame_.number != next_) {
       return fail(fd, EPROTO);
     } else if (frame_.kind == FrameKind::kMessage) {
       return Taken::kSome;
-    } else if (!again) {
+    } else {
       offered_ = true;
       offered_bytes_ = frame_.length;
     }

@@ -205,9 +205,11 @@ bool MessageSender::send_by_rendezvous(int fd, const iovec& message) {
     RendezvousSend send(socket_);
     if (send.begin(message, next_)) {
       progress();
-      const bool there =
-          send.has_target() || (send_offer(fd, static_cast<std::uint32_t>(message.iov_len)) &&
-                                send.await_target(now_ns() + kSinkNs));
+      bool there = send.has_target();
+      if (!there && send_offer(fd, static_cast<std::uint32_t>(message.iov_len))) {
+        send.push_offer();
+        there = send.await_target(now_ns() + kSinkNs);
+      }
       placed = there && send.write();
     }
   }

@@ -126,6 +126,11 @@ bool RendezvousSend::has_target() const {
   return !is_lost() && lane_->lane.sinks.target(number_) == LaneSinks::Target::kSink;
 }
 
+void RendezvousSend::push_offer() {
+  const std::scoped_lock guard(lane_->lane.lock());
+  lane_->lane.tx.push();
+}
+
 bool RendezvousSend::await_target(std::uint64_t deadline) {
   LaneCondition condition(socket_, [this] {
     const std::scoped_lock guard(lane_->lane.lock());

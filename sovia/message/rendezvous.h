@@ -55,6 +55,8 @@ class RendezvousSend {
 
   // False: the message goes in the stream.
   bool begin(const iovec& message, std::uint32_t number);
+  // Sends the offer at once, which may wait for more data as any small send.
+  void push_offer();
   // Waits for the peer's sink until the deadline.
   bool await_target(std::uint64_t deadline);
   bool has_target() const;

@@ -30,7 +30,7 @@ int g_debug_descriptor = STDERR_FILENO;
 
 // Configurations as the papers describe them, without any of this library's additions. The first rows are table 4 of
 // the SOVIA paper; six of them wait for an answer to each packet (w = t = 1). Sockets over EMP and SDP's buffered
-// copies follow.
+// copies, and writes to the buffers that its receivers advertise, follow.
 struct Row {
   const char* name;
   Handling handling;
@@ -38,6 +38,7 @@ struct Row {
   std::uint64_t window;
   std::uint64_t ack_threshold;
   bool combine;
+  std::uint64_t rendezvous = kCopyAll;  // for connections that keep the boundaries of messages; kCopyAll: they do not
 };
 
 constexpr Row kRows[] = {
@@ -54,6 +55,7 @@ constexpr Row kRows[] = {
     {"DS", Handling::kSingle, kRegisterAll, 32, 1, false},
     {"DS_DA", Handling::kSingle, kRegisterAll, 32, 16, false},
     {"BCOPY", Handling::kSingle, kCopyAll, 32, 16, false},
+    {"ZCOPY", Handling::kSingle, kCopyAll, 32, 16, false, kZcopyFrom},
 };
 
 constexpr const char* kRoutes[] = {"auto", "lane", "kernel"};
@@ -65,6 +67,8 @@ void take(const Row& row, Options& options) {
   options.window = row.window;
   options.ack_threshold = row.ack_threshold;
   options.combine = row.combine;
+  options.rendezvous = row.rendezvous;
+  options.messages = row.rendezvous != kCopyAll;
   options.route = kRouteLane;
   options.combine_timer = 1;
   options.combine_us = kPaperTimerUs;

@@ -18,6 +18,7 @@ enum class Handling : std::uint8_t {
 inline constexpr std::uint64_t kRegisterAll = 0;     // copy_limit of configuration REG
 inline constexpr std::uint64_t kCopyAll = ~0ull;     // copy_limit of configuration COPY
 inline constexpr std::uint64_t kHybridLimit = 2048;  // copy_limit of HYBRID, as in the paper
+inline constexpr std::uint64_t kZcopyFrom = 16384;   // rendezvous of ZCOPY
 inline constexpr std::uint64_t kPaperTimerUs = 100'000;  // the timer of COMBINE
 
 // SOVIA_ROUTE
@@ -60,7 +61,7 @@ inline constexpr std::uint64_t kRouteAuto = 0, kRouteLane = 1, kRouteKernel = 2;
     "keep memory registered for the next send from there")                                       \
   X(messages, "SOVIA_MESSAGES", 0, 0, 1, kFlag,                                                  \
     "connections keep the boundaries of messages, as with SOVIA_MESSAGES of setsockopt")         \
-  X(rendezvous, "SOVIA_RENDEZVOUS", 16384, 1, ~0ull, kBytes,                                      \
+  X(rendezvous, "SOVIA_RENDEZVOUS", ~0ull, 1, ~0ull, kBytes,                                      \
     "messages of so many bytes and more are written to the receiver's buffer")                   \
   X(spin_us, "SOVIA_SPIN_US", 200, 0, 1'000'000, kMicroseconds,                                   \
     "how long to look for data before sleeping, at most")                                                 \

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -22,6 +23,9 @@
 
 namespace viaduct::sovia {
 namespace {
+
+// Before the first look at the options.
+const int g_rendezvous_is_on = setenv("SOVIA_RENDEZVOUS", "16k", 1);
 
 using test::Address;
 
@@ -488,6 +492,21 @@ TEST_F(PlacedMessages, OfABrokenLaneComeThroughTheKernelOnce) {
   // Its sender does not know that it has come.
   connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer) + frame(3, 0) + "abc" + frame(4, 1) + "next");
   EXPECT_EQ(take(fd_), "next");
+}
+
+// Their offers waited for credits meanwhile.
+TEST_F(PlacedMessages, AreTakenOnceIfTheirOffersComeLate) {
+  std::string got;
+  for (std::uint32_t number = 0; number < 3; ++number) {
+    if (number == 0) connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer));
+    std::thread reader([&] { got = take(fd_, kLong); });
+    until([&] { return lane().sinks.target(number) == LaneSinks::Target::kSink; });
+    place(long_);
+    reader.join();
+    EXPECT_TRUE(got == long_);
+  }
+  connection_.lane_brings(frame(kLong, 1, FrameKind::kOffer) + frame(kLong, 2, FrameKind::kOffer) + frame(1, 3) + "s");
+  EXPECT_EQ(take(fd_), "s");
 }
 
 TEST_F(PlacedMessages, AreWrittenToThePeersBuffer) {

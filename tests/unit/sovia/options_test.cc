@@ -116,6 +116,7 @@ TEST(Options, HaveEachRowOfTheTable) {
       {"DS", Handling::kSingle, kRegisterAll, 32, 1, 0},
       {"DS_DA", Handling::kSingle, kRegisterAll, 32, 16, 0},
       {"BCOPY", Handling::kSingle, kCopyAll, 32, 16, 0},
+      {"ZCOPY", Handling::kSingle, kCopyAll, 32, 16, 0},
   };
   for (const ConfigurationRow& row : rows) {
     const Options options = read({{"SOVIA_CONFIG", row.name}});
@@ -131,6 +132,13 @@ TEST(Options, HaveEachRowOfTheTable) {
     EXPECT_EQ(options.combine_us, 100'000u) << row.name;
     EXPECT_TRUE(g_messages.empty());
   }
+}
+
+TEST(Options, HaveMessagesWrittenToTheReceiversBufferInZcopyAlone) {
+  EXPECT_EQ(read({}).rendezvous, kCopyAll);
+  EXPECT_EQ(read({{"SOVIA_CONFIG", "BCOPY"}}).messages, 0u);
+  EXPECT_EQ(read({{"SOVIA_CONFIG", "ZCOPY"}}).messages, 1u);
+  EXPECT_EQ(read({{"SOVIA_CONFIG", "ZCOPY"}}).rendezvous, kZcopyFrom);
 }
 
 TEST(Options, ComeBeforeTheConfiguration) {
