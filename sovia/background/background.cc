@@ -331,14 +331,16 @@ void run() {
       const bool listens = waiting::program_listens();
       if ((turns != turns_before || listens) && !awaits_confirmation()) {
         turns_before = turns;
-        const std::uint64_t usual = requests().hurries.exchange(false) ? kShortLeaseNs : kLeaseNs;
+        const bool hurries = requests().hurries.load();
+        const std::uint64_t usual = hurries ? kShortLeaseNs : kLeaseNs;
         const std::uint64_t lease = now_ns() + (listens ? kLongLeaseNs : usual);
         const std::uint64_t until = std::min(due, lease);
         const std::uint64_t now = now_ns();
         const std::uint64_t left = until > now ? until - now : 0;
         const timespec time{static_cast<time_t>(left / 1'000'000'000),
                             static_cast<long>(left % 1'000'000'000)};
-        libc::ppoll(fds.data(), fds.size(), &time, nullptr);
+        // Only the end of the lease ends the hurry, or each send without credits would wake this thread.
+        if (libc::ppoll(fds.data(), fds.size(), &time, nullptr) == 0 && hurries) requests().hurries.store(false);
       } else {
         const bool came_by = waiting::listen_in_background(fds.data(), fds.size(), due);
         turns_before = engine::turns() - (came_by ? 1 : 0);

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <mutex>
 
@@ -75,15 +76,31 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
   return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-// With g_sleepers_lock.
-void wake(Sleeper& sleeper) {
-  if (sleeper.word.exchange(1) != 0) return;
-  if (sleeper.wake_event == nullptr) {
-    futex(sleeper.word, FUTEX_WAKE_PRIVATE, 1, nullptr);
-  } else if (sleeper.wake_event->rung++ == 0) {
-    ring(sleeper.wake_event->fd);
+// Threads to be woken when g_sleepers_lock is free: on the same processor a woken thread runs at once, and takes the
+// lock. A word may be gone by then, as the kernel only looks for sleepers at its address.
+class WakeUps {
+ public:
+  WakeUps() = default;
+  WakeUps(const WakeUps&) = delete;
+  ~WakeUps() {
+    for (std::size_t i = 0; i < count_; ++i) futex(*words_[i], FUTEX_WAKE_PRIVATE, 1, nullptr);
   }
-}
+  // With g_sleepers_lock.
+  void add(Sleeper& sleeper) {
+    if (sleeper.word.exchange(1) != 0) return;
+    if (sleeper.wake_event != nullptr) {
+      if (sleeper.wake_event->rung++ == 0) ring(sleeper.wake_event->fd);
+    } else if (count_ != std::size(words_)) {
+      words_[count_++] = &sleeper.word;
+    } else {
+      futex(sleeper.word, FUTEX_WAKE_PRIVATE, 1, nullptr);
+    }
+  }
+
+ private:
+  std::atomic<std::uint32_t>* words_[16];
+  std::size_t count_ = 0;
+};
 
 // The sleeper is awake. With g_sleepers_lock.
 void hear(Sleeper& sleeper) {
@@ -113,6 +130,7 @@ class Asleep {
     g_sleeping.fetch_add(1);
   }
   ~Asleep() {
+    WakeUps wake_ups;
     const std::scoped_lock guard(g_sleepers_lock);
     hear(sleeper_);
     t_sleeper = nullptr;
@@ -123,7 +141,7 @@ class Asleep {
     if (listens_) {
       // Another thread must hear the lanes now.
       g_listener.store(Listener::kNobody);
-      if (g_sleepers != nullptr) wake(*g_sleepers);
+      if (g_sleepers != nullptr) wake_ups.add(*g_sleepers);
     }
   }
   void has_woken() {
@@ -322,11 +340,12 @@ namespace waiting {
 void wake(const Watched& source) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (g_sleeping.load() == 0) return;
+  WakeUps wake_ups;
   const std::scoped_lock guard(g_sleepers_lock);
   for (Sleeper* s = g_sleepers; s != nullptr; s = s->next) {
     // The thread that processes arrivals before it sleeps checks its own condition itself.
     if (s == t_sleeper || !s->condition.concerns(source)) continue;
-    wake(*s);
+    wake_ups.add(*s);
     counters::add(Counter::kWakeUps);
   }
 }
