@@ -53,12 +53,13 @@ void LossRecovery<Platform>::take_ack(ViIndex i, std::uint32_t ack, std::uint16_
   if (vi.tx.sample_time != 0 && ack - 1 - vi.tx.sample_psn < kWindow) measure_round_trip(i, limited);
   if (limited && (vi.tx.keeps_queue_short == 0 || delay(i).grows != 0)) congestion::widen_window(vi, newly);
   bool came_late = false;  // by train
-  if (!vi.tx.sacked.empty() || !vi.tx.lost.empty() || !vi.tx.resent.empty()) {
+  if (!vi.tx.sacked.empty() || !vi.tx.lost.empty() || !vi.tx.resent.empty() || vi.tx.doubts_train != 0) {
     for (std::uint32_t psn = vi.tx.send_una; psn != ack; ++psn) {
       if (vi.tx.resent.has(psn)) {
         note_resend_delivered(i, psn);
       } else if (went_by_train(vi, psn)) {
         came_late = vi.tx.timeouts != 0;
+        vi.tx.doubts_train = 0;
       }
       vi.tx.sacked.remove(psn);
       vi.tx.lost.remove(psn);
@@ -231,6 +232,16 @@ void LossRecovery<Platform>::take_answer(ViIndex i, std::uint32_t ack) {
   send_queue_.make_ready(i);
 }
 
+// One timeout shows only that a processor is busy, as with many connections. A second one ends the use of trains, if no
+// frame has come by train in between. While trains are set aside all connections send single frames, more than a
+// program's port has receives for, and what is lost then keeps trains aside.
+template <class Platform>
+void LossRecovery<Platform>::doubt_train(ViIndex i) {
+  Vi& vi = vis_[i];
+  if (vi.tx.doubts_train != 0) trains_.set_aside(i);
+  vi.tx.doubts_train = vi.tx.doubts_train == 0;
+}
+
 // The timer is not moved with every frame and acknowledgement: when it fires, it looks whether it
 // should have been later.
 template <class Platform>
@@ -250,7 +261,7 @@ void LossRecovery<Platform>::retransmission_timeout(ViIndex i) {
   if (may_probe_tail(vi)) {
     ++vi.tx.tail_probes;
   } else {
-    if (has_gone_by_train(vi)) trains_.set_aside(i);
+    if (has_gone_by_train(vi)) doubt_train(i);
     if (++vi.tx.timeouts > kMaxTimeouts) {
       // So many timeouts do not end the connection: the host or its link may only be busy. It ends after
       // peer_timeout_ns, as with a silent host.

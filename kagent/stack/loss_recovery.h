@@ -54,6 +54,7 @@ class LossRecovery : private ViTable, private Timers {
   bool asks_first(const state::Vi& vi) const;
   void ask(const state::Vi& vi);
   void send_ends_again(state::Vi& vi);
+  [[gnu::noinline]] void doubt_train(ViIndex i);
   bool may_probe_tail(const state::Vi& vi) const;
   void note_resend_delivered(ViIndex vi, std::uint32_t psn);
   std::uint64_t retransmission_time(const state::Vi& vi) const;
