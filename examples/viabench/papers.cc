@@ -28,7 +28,7 @@ double count_of(const std::string& what, const PaperRow& row, std::uint32_t size
   if (what == "latency") return size >= 8192 ? 3000 : 20000;
   if (what == "register") return 2000;
   if (what == "web") return 800;
-  if (what == "hotspot") return 2000;
+  if (what == "hotspot") return 16000;
   if (what == "streams" || what == "fanin" || what == "fanout") return 256e6 / size;
   const bool combines = is(row.level, "COMBINE") || is(row.level, "nagle") || is(row.level, "default");
   return std::min(64e6 / size, combines ? 100e3 : 20e3);

@@ -20,6 +20,7 @@ std::atomic<int> g_lanes{0};
 std::atomic<ProcessNic*> g_lost{nullptr};
 // The looks in vain since a turn of this thread last found an arrival.
 constinit thread_local __attribute__((tls_model("initial-exec"))) std::uint32_t t_looks_in_vain = 0;
+constinit thread_local __attribute__((tls_model("initial-exec"))) bool t_found_turn_taken = false;
 
 }  // namespace
 
@@ -40,7 +41,8 @@ bool turn() {
   ProcessNic* const nic = engine::nic();
   if (nic == nullptr) return false;
   g_turns.store(g_turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (!g_turn.try_lock()) return false;
+  t_found_turn_taken = !g_turn.try_lock();
+  if (t_found_turn_taken) return false;
   const std::scoped_lock guard(std::adopt_lock, g_turn);
   bool any = false;
   ProcessNic::Arrival arrival;
@@ -51,6 +53,8 @@ bool turn() {
   if (any) t_looks_in_vain = 0;
   return any;
 }
+
+bool found_turn_taken() { return t_found_turn_taken; }
 
 void after_look_in_vain() {
   ProcessNic* const nic = engine::nic();

@@ -25,6 +25,8 @@ void count_lanes(int more);
 
 // As progress(), even if options().handling leaves arrivals to another thread.
 bool turn();
+// Whether another thread was processing arrivals at this thread's last turn().
+bool found_turn_taken();
 
 // As turn(), for an entry that has been taken off the completion queue already.
 void take_in(VIP_VI_HANDLE vi);

@@ -76,6 +76,12 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
   return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
+// The thread that processes arrivals may wait for this thread's processor, while this one has nothing to do but look, and
+// would do so for a whole slice of the scheduler's.
+void give_way() {
+  if (engine::found_turn_taken()) [[unlikely]] sched_yield();
+}
+
 // Threads to be woken when g_sleepers_lock is free: on the same processor a woken thread runs at once, and takes the
 // lock. A word may be gone by then, as the kernel only looks for sleepers at its address.
 class WakeUps {
@@ -245,6 +251,7 @@ bool spin(WaitCondition& condition, std::uint64_t begin, std::uint64_t deadline,
     progress();
     if (condition.ready()) return true;
     if (signals == Signals::kInterrupt && signals::held_back()) return false;
+    give_way();
     if (looks % kLooksPerClock == kLooksPerClock - 1 && now_ns() >= end) return false;
     ProcessNic* const nic = engine::nic();
     if (nic == nullptr || VipxSpin(nic->cq(), looks) == 0) return false;
@@ -277,6 +284,7 @@ Woken sleep(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t d
     if (nic != nullptr) progress();
     if (condition.ready()) return Woken::kReady;
     if (interrupted_by_signals && signals::held_back()) return Woken::kSignal;
+    give_way();
     int ready;
     if (listens) {
       ready = VipxPoll(nic->cq(), all, count + kOwn, &left, mask);
