@@ -242,11 +242,10 @@ int signal_wake_event() {
   return wake_event;
 }
 
-constinit thread_local __attribute__((tls_model("initial-exec"))) SpinTime t_spin_time;
+constinit thread_local __attribute__((tls_model("initial-exec"))) SpinTime t_spin_time, t_completion_spin_time;
 
 // True if the condition was met in time.
-bool spin(WaitCondition& condition, std::uint64_t begin, std::uint64_t deadline, Signals signals) {
-  const std::uint64_t end = std::min(deadline, begin + t_spin_time.ns(options().spin_us * 1000));
+bool spin(WaitCondition& condition, std::uint64_t end, Signals signals) {
   for (unsigned looks = 0;; ++looks) {
     progress();
     if (condition.ready()) return true;
@@ -329,7 +328,8 @@ Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_
   const std::uint64_t begin = now_ns();
   const bool expired = deadline != kNever && begin >= deadline;
   const bool spins = lanes && worth_spinning && !expired;
-  if (spins && spin(condition, begin, deadline, signals)) {
+  const std::uint64_t most = options().spin_us * 1000;
+  if (spins && spin(condition, std::min(deadline, begin + t_spin_time.ns(most)), signals)) {
     counters::add(Counter::kSpinHits);
     return Woken::kReady;
   }
@@ -339,8 +339,25 @@ Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_
     return ready > 0 ? Woken::kDescriptors : Woken::kTimeout;
   }
   const Woken woken = sleep(condition, fds, count, deadline, mask, signals);
-  if (spins) t_spin_time.slept(now_ns() - begin, options().spin_us * 1000);
+  if (spins) t_spin_time.slept(now_ns() - begin, most);
   return woken;
+}
+
+// A sleep of kLookNs says little of how long the completion took, as nothing ends it early: only completions that take two
+// of them are worth no spinning.
+bool wait_for_completion(WaitCondition& condition) {
+  constexpr std::uint64_t kLookNs = 200'000;
+  if (condition.ready() || (progress() && condition.ready())) return true;
+  const std::uint64_t begin = now_ns();
+  const std::uint64_t most = options().spin_us * 1000;
+  const bool spins = engine::nic() != nullptr && options().handling == Handling::kSingle;
+  if (spins && spin(condition, begin + t_completion_spin_time.ns(most), Signals::kWait)) {
+    counters::add(Counter::kSpinHits);
+    return true;
+  }
+  const bool ready = sleep(condition, nullptr, 0, now_ns() + kLookNs, nullptr, Signals::kWait) == Woken::kReady;
+  if (spins) t_completion_spin_time.slept(now_ns() - begin > most + 2 * kLookNs ? most + 1 : most, most);
+  return ready;
 }
 
 namespace waiting {

@@ -42,6 +42,10 @@ enum class Signals : std::uint8_t { kInterrupt, kWait };
 Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t deadline,
                const sigset_t* mask, bool spin, Signals signals = Signals::kInterrupt);
 
+// Waits for a moment until the condition is met by the completion of a send, which makes no entry in the completion
+// queue: no event ends the sleep early. False: it is not met yet. The program's signal handlers don't run.
+bool wait_for_completion(WaitCondition& condition);
+
 namespace waiting {
 
 // The source has changed: wakes the threads that wait for it.

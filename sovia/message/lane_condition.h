@@ -21,12 +21,11 @@ class LaneCondition final : public WaitCondition {
   Ready ready_;
 };
 
-// Waits until ready() is true. Looks often: completions make no entries in the completion queue.
+// Waits until ready() is true.
 template <class Ready>
 void await_completion(const Watched& socket, Ready ready) {
-  constexpr std::uint64_t kLookNs = 200'000;
   LaneCondition condition(socket, ready);
-  while (wait_for(condition, nullptr, 0, now_ns() + kLookNs, nullptr, true, Signals::kWait) != Woken::kReady) continue;
+  while (!wait_for_completion(condition)) continue;
 }
 
 }  // namespace viaduct::sovia

@@ -193,12 +193,7 @@ void await_sent(Socket& socket, int fd, std::uint64_t ticket) {
     Socket& socket_;
     const std::uint64_t ticket_;
   } sent(socket, ticket);
-  // Completions make no entries in the completion queue: look often.
-  constexpr std::uint64_t kLookNs = 200'000;
-  while (wait_for(sent, nullptr, 0, now_ns() + kLookNs, nullptr, true, Signals::kWait) !=
-         Woken::kReady) {
-    fall_back(socket, fd);
-  }
+  while (!wait_for_completion(sent)) fall_back(socket, fd);
 }
 
 ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct) {
