@@ -22,6 +22,7 @@ viabench_sources = $(via_common) \
 	examples/viabench/case.cc examples/viabench/case.h \
 	examples/viabench/json.cc examples/viabench/json.h \
 	examples/viabench/lab_run.cc examples/viabench/lab_run.h \
+	examples/viabench/lanevi.cc examples/viabench/lanevi.h \
 	examples/viabench/lines.cc examples/viabench/lines.h \
 	examples/viabench/main.cc \
 	examples/viabench/measure.cc examples/viabench/measure.h \

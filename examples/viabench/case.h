@@ -12,7 +12,7 @@ namespace viabench {
 struct Case {
   std::string what;           // latency, bandwidth, rate, connect, register, idle, senders, memory; for the
                               // papers streams, fanin, fanout, hotspot (socket_crowd.h), web (socket_web.h)
-  std::string transport;      // raw, tcp, hosted, granted, sovia; copy: memcpy, beside register
+  std::string transport;      // raw, tcp, hosted, granted, sovia, lanevi; copy: memcpy, beside register
   std::string wait = "-";     // poll, block
   std::string level = "-";    // ud, rd, rr; of sovia a configuration (sovia.h); of tcp nagle, for delay
   std::string offload = "-";  // on, off; kept: as the host has it

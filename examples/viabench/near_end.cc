@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "examples/common/nic.h"
+#include "examples/viabench/lanevi.h"
 #include "examples/viabench/papers.h"
 #include "examples/viabench/plan.h"
 #include "examples/viabench/raw.h"
@@ -206,8 +207,9 @@ Results measure(Options options) {
   results.hosts = describe_hosts(options);
   std::string reason;
   const Available available{!site.raw.empty(), !site.tcp_link.empty(), granted_available(site, reason),
-                            options.papers && sovia_available()};
+                            options.papers && sovia_available(), options.papers && lanevi_available()};
   if (options.papers && !available.sovia) results.notes.push_back("SOVIA: not available: there is no `sovia'");
+  if (options.papers && !available.lanevi) results.notes.push_back("LANEVI: not available: no `lanevid', or not root");
   if (!available.granted) results.notes.push_back("granted: not available (" + reason + ")");
   if (!available.raw) {
     results.notes.push_back("raw AF_XDP: not measured; it needs --interface at both ends");

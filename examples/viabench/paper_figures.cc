@@ -66,11 +66,13 @@ std::vector<PaperFigure> make() {
   all.push_back({"ksovia-figure-4", "KSOVIA figure 4: latency", "latency", "VIPL", Axis::kSize,
                  Rows{vipl("VIPL_POLL", 0, 0), {"VIPL", "via", "block", "rd", 0, 18.2, 0},
                       {"SOVIA_POLL", "sovia", "poll", "default", 0, 0, 0},
-                      {"SOVIA", "sovia", "block", "default", 0, 19.5, 0}, tcp(0, 0)}});
+                      {"SOVIA", "sovia", "block", "default", 0, 19.5, 0},
+                      {"LANEVI", "lanevi", "block", "-", 0, 27.2, 0}, tcp(0, 0)}});
   all.push_back({"ksovia-figure-6", "KSOVIA figure 6: bandwidth", "bandwidth", "VIPL", Axis::kSize,
                  Rows{vipl("VIPL_POLL", 0, 0), {"VIPL", "via", "block", "rd", 0, 0, 0},
                       {"SOVIA_POLL", "sovia", "poll", "default", 0, 0, 0},
-                      {"SOVIA", "sovia", "block", "default", 0, 0, 0}, tcp_stream(0, 0)}});
+                      {"SOVIA", "sovia", "block", "default", 0, 0, 0},
+                      {"LANEVI", "lanevi", "block", "nagle", 0, 0, 0}, tcp_stream(0, 0)}});
   // Balaji's proposal: EMP, SocketVIA, SDP.
   all.push_back({"emp-figure-24", "EMP figures 22 and 24: data streaming and datagrams, latency", "latency",
                  "TCP", Axis::kSize,

@@ -99,6 +99,7 @@ std::vector<Case> plan_papers(const Options& options, const Available& available
     for (const std::uint32_t point : wanted_points(options, figure)) {
       for (const PaperRow& row : figure.rows) {
         if (is(row.transport, "sovia") && !available.sovia) continue;
+        if (is(row.transport, "lanevi") && !available.lanevi) continue;
         Case c = case_of(figure, row, point, available.granted ? "granted" : "hosted",
                          available.offload ? "on" : "kept");
         const double count = count_of(c.what, row, c.size) * options.fraction * (options.quick ? 0.5 : 1);

@@ -13,7 +13,7 @@ struct Available {
   bool raw = false;
   bool offload = false;  // can be switched
   bool granted = false;
-  bool sovia = false;  // asked for the papers' figures alone
+  bool sovia = false, lanevi = false;  // asked for the papers' figures alone
 };
 
 std::vector<Case> make_plan(const Options& options, const Available& available);

@@ -1,5 +1,6 @@
 #include "examples/viabench/samples.h"
 
+#include "examples/viabench/lanevi.h"
 #include "examples/viabench/raw.h"
 #include "examples/viabench/sovia.h"
 #include "examples/viabench/tcp.h"
@@ -11,6 +12,7 @@ void near_sample(const Case& c, const Site& site, const std::string& where,
                  const Reporter& report) {
   if (c.transport == "raw") return raw_near(c, site, where, report);
   if (c.transport == "tcp") return tcp_near(c, site, where, report);
+  if (c.transport == "lanevi") return lanevi_near(c, site, where, report);
   if (c.transport == "sovia") sovia_near(c, site, where, report);
   if (c.transport == "copy") return copy_memory(c, report);
   if (c.what == "connect") return via_connect_near(c, site, where, report);
@@ -23,6 +25,7 @@ void near_sample(const Case& c, const Site& site, const std::string& where,
 void far_sample(const Case& c, const Site& site, const Reporter& report) {
   if (c.transport == "raw") return raw_far(c, site, report);
   if (c.transport == "tcp") return tcp_far(c, site, report);
+  if (c.transport == "lanevi") return lanevi_far(c, site, report);
   if (c.transport == "sovia") sovia_far(c, site, report);
   if (c.what == "connect") return via_connect_far(c, site, report);
   if (c.what == "senders") return via_senders_far(c, site, report);
