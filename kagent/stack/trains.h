@@ -8,9 +8,9 @@
 // All but the try go by express. A step that is not answered is begun anew with a later long message, after a pause
 // that grows. A peer of an older version answers nothing.
 //
-// A timeout of frames that went by train ends the use of trains; on Unreliable Delivery, where no frame is sent
-// again, a silence that is longer than a busy peer's. If an acknowledgement shows later that the frames have come,
-// the peer's processor was busy, and the way is good; else it has to be tried again.
+// The second timeout of frames that went by train, if none has come in between, ends the use of trains; on Unreliable
+// Delivery, where no frame is sent again, a silence that is longer than a busy peer's. If an acknowledgement shows later
+// that the frames have come, the peer's processor was busy, and the way is good; else it has to be tried again.
 #ifndef VIADUCT_KAGENT_STACK_TRAINS_H
 #define VIADUCT_KAGENT_STACK_TRAINS_H
 

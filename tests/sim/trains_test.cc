@@ -240,7 +240,7 @@ TEST_P(ReliableTrains, APathThatDiesIsLeftAndTriedAgain) {
     if (testing::Test::HasFatalFailure()) return;
     EXPECT_EQ(stream.counters().trains_set_aside, 1u);
     EXPECT_EQ(stream.counters().connections_lost, 0u);
-    // One timeout, and then what it takes by express.
+    // Two timeouts, and then what it takes by express.
     EXPECT_LT(stream.pair.network.now() - before, 100 * kMillisecond);
     const std::uint64_t by_then = stream.counters().train_frames_sent;
     stream.pair.network.set_train_faults({});
@@ -278,6 +278,29 @@ TEST_P(ReliableTrains, ALatePeerIsNoDeadPath) {
     EXPECT_GT(stream.counters().train_frames_sent - before, kPauses * 40);
     stream.end();
   }
+}
+
+// One timeout, again and again, and each time the frames have come after all.
+TEST_P(ReliableTrains, APeerThatIsLateForOneTimeoutKeepsItsTrains) {
+  std::uint64_t timeouts = 0;
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + 5; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Stream stream(seed, GetParam(), with_trains(5'000, 5'000));
+    ASSERT_TRUE(stream.pair.connect());
+    stream.send_all(50);
+    if (testing::Test::HasFatalFailure()) return;
+    const std::uint64_t before = stream.counters().retransmission_timeouts;
+    for (unsigned n = 0; n < 20; ++n) {
+      stream.pause_from = stream.pair.network.now() + 4'000;
+      stream.pause_until = stream.pause_from + 650'000;  // shorter than any timeout; the peer goes on with the next event
+      stream.send_all(10);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    timeouts += stream.counters().retransmission_timeouts - before;
+    EXPECT_EQ(stream.counters().trains_set_aside, 0u);
+    stream.end();
+  }
+  EXPECT_GT(timeouts, 0u);
 }
 
 // Trains that wait while the express is read: retransmissions must not arrive before them.
