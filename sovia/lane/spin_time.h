@@ -16,9 +16,11 @@ class SpinTime {
 
   std::uint64_t ns(std::uint64_t most) const { return std::min(ns_, most); }
   // The thread has slept, and what it waited for has taken so long, from the begin of its spinning.
-  void slept(std::uint64_t waited, std::uint64_t most) {
-    ns_ = waited <= most ? std::min(2 * ns_, std::max(most, kLeast)) : std::max(ns_ / 4, kLeast);
-  }
+  void slept(std::uint64_t waited, std::uint64_t most) { waited <= most ? lengthen(most) : shorten(); }
+  // Longer spinning would have spared the sleep.
+  void lengthen(std::uint64_t most) { ns_ = std::min(2 * ns_, std::max(most, kLeast)); }
+  // Spinning was in vain.
+  void shorten() { ns_ = std::max(ns_ / 4, kLeast); }
 
  private:
   std::uint64_t ns_ = kFirst;

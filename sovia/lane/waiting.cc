@@ -243,6 +243,8 @@ int signal_wake_event() {
 }
 
 constinit thread_local __attribute__((tls_model("initial-exec"))) SpinTime t_spin_time, t_completion_spin_time;
+// The sleeps in a row of this thread that have ended without the completion that it waits for.
+constinit thread_local __attribute__((tls_model("initial-exec"))) unsigned t_sleeps_without_completion = 0;
 
 // True if the condition was met in time.
 bool spin(WaitCondition& condition, std::uint64_t end, Signals signals) {
@@ -343,20 +345,27 @@ Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_
   return woken;
 }
 
-// A sleep of kLookNs says little of how long the completion took, as nothing ends it early: only completions that take two
-// of them are worth no spinning.
+// A sleep of kLookNs says little of how long the completion took, as nothing ends it early. Completions that take several
+// sleeps are worth no spinning.
 bool wait_for_completion(WaitCondition& condition) {
   constexpr std::uint64_t kLookNs = 200'000;
+  constexpr unsigned kSleeps = 2;
   if (condition.ready() || (progress() && condition.ready())) return true;
   const std::uint64_t begin = now_ns();
   const std::uint64_t most = options().spin_us * 1000;
   const bool spins = engine::nic() != nullptr && options().handling == Handling::kSingle;
   if (spins && spin(condition, begin + t_completion_spin_time.ns(most), Signals::kWait)) {
     counters::add(Counter::kSpinHits);
+    t_sleeps_without_completion = 0;
     return true;
   }
   const bool ready = sleep(condition, nullptr, 0, now_ns() + kLookNs, nullptr, Signals::kWait) == Woken::kReady;
-  if (spins) t_completion_spin_time.slept(now_ns() - begin > most + 2 * kLookNs ? most + 1 : most, most);
+  t_sleeps_without_completion = ready ? 0 : t_sleeps_without_completion + 1;
+  if (t_sleeps_without_completion > kSleeps) {
+    t_completion_spin_time.shorten();
+  } else if (spins) {
+    t_completion_spin_time.lengthen(most);
+  }
   return ready;
 }
 

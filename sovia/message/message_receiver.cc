@@ -92,7 +92,7 @@ MessageReceiver::Taken MessageReceiver::take_frame(int fd, bool peek) {
       if (const Taken taken = take_control(fd); taken != Taken::kSome) return taken;
       continue;
     }
-    if (frame_.kind == FrameKind::kOffer && is_before(frame_.number, next_)) {
+    if (frame_.kind == FrameKind::kOffer && any_was_placed_ && is_before(frame_.number, next_)) {
       // The message has been placed: a PLACED packet needs no credit, so it may overtake offers that wait for one.
     } else if (frame_.kind == FrameKind::kMessage && last_was_placed_ && frame_.number == next_ - 1) {
       if (const Taken taken = take_body(fd, 0); taken != Taken::kSome) return taken;
@@ -237,6 +237,7 @@ MessageReceiver::Taken MessageReceiver::take_message(int fd, const iovec* pieces
 void MessageReceiver::take_next(bool placed) {
   ++next_;
   last_was_placed_ = may_open_early_ = placed;
+  any_was_placed_ = any_was_placed_ || placed;
   offered_ = answered_ = false;
 }
 

@@ -100,6 +100,7 @@ class MessageReceiver {
   bool offered_ = false;        // the next message, and its bytes have not come
   bool answered_ = false;       // the peer has been told of a sink, or that there is none
   bool last_was_placed_ = false;  // that message may come again if the lane has broken
+  bool any_was_placed_ = false;   // so offers of such messages may come late
   bool may_open_early_ = false;   // may open a sink before the offer; set by each placed message
   const OpenSink* sink_ = nullptr;  // the open one, of whichever call
   ReadAhead ahead_;                 // to be read before the stream

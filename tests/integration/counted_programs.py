@@ -10,7 +10,8 @@
 import os
 import socket
 import sys
-import time
+
+import signal_files
 
 
 def receive(connection, size):
@@ -39,36 +40,23 @@ def serve(port, size, messages):
 
 
 def call(host, port, size, messages, folder):
-    def make(name, text=""):
-        path = os.path.join(folder, name)
-        with open(path + "~", "w", encoding="ascii") as file:
-            file.write(text)
-        os.rename(path + "~", path)
-
-    def is_there(name):
-        return os.path.exists(os.path.join(folder, name))
-
-    def wait_for(name):
-        while not is_there(name):
-            time.sleep(0.02)
-
     message = bytes(size)
     with socket.create_connection((host, port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        make("call.pid", str(os.getpid()))
-        while not is_there("open"):
+        signal_files.make(folder, "call.pid", str(os.getpid()))
+        while not signal_files.is_there(folder, "open"):
             connection.sendall(b".")
             receive(connection, 1)
         connection.sendall(b"\n")
         receive(connection, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
-        make("ready")
-        wait_for("begin")
+        signal_files.make(folder, "ready")
+        signal_files.wait_for(folder, "begin")
         for _ in range(messages):
             connection.sendall(message)
         receive(connection, 1)
-        make("done")
-        wait_for("end")
+        signal_files.make(folder, "done")
+        signal_files.wait_for(folder, "end")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ import sys
 import threading
 import time
 
+import signal_files
+
 MESSAGE = bytes(16 * 1024)
 MESSAGES = 4000  # of a connection, in each half
 
@@ -44,26 +46,16 @@ def send_all(all_connections):
 
 
 def call(host, port, connections, folder):
-    def tell(name, text=""):
-        path = os.path.join(folder, name)
-        with open(path + "~", "w", encoding="ascii") as file:
-            file.write(text)
-        os.rename(path + "~", path)
-
-    def wait_for(name):
-        while not os.path.exists(os.path.join(folder, name)):
-            time.sleep(0.05)
-
     os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
     every = [socket.create_connection((host, port)) for _ in range(connections)]
-    tell("call.pid", str(os.getpid()))
+    signal_files.make(folder, "call.pid", str(os.getpid()))
     send_all(every)
-    tell("half")
-    wait_for("go")
+    signal_files.make(folder, "half")
+    signal_files.wait_for(folder, "go")
     begin = time.monotonic()
     send_all(every)
-    tell("ready", "%d" % (1000 * (time.monotonic() - begin)))
-    wait_for("end")
+    signal_files.make(folder, "ready", "%d" % (1000 * (time.monotonic() - begin)))
+    signal_files.wait_for(folder, "end")
 
 
 if __name__ == "__main__":

@@ -336,6 +336,12 @@ TEST_F(HostilePeer, EndsInsideAFrame) {
   EXPECT_EQ(got, error(ECONNRESET));
 }
 
+TEST_F(HostilePeer, OffersAMessageThatHasComeInTheStream) {
+  write(frame(1, 0) + "a" + frame(1, 0, FrameKind::kOffer) + frame(1, 1) + "b");
+  EXPECT_EQ(next(), "a");
+  EXPECT_EQ(next(), error(EPROTO));
+}
+
 TEST_F(HostilePeer, SendsFramesOfNoKnownKind) {
   write(frame(1, 0, static_cast<FrameKind>(9)) + "a");
   EXPECT_EQ(next(), error(EPROTO));
