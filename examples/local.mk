@@ -88,9 +88,11 @@ noinst_PROGRAMS += examples/pipeline
 examples_pipeline_SOURCES = \
 	examples/datacutter/filter.c \
 	examples/datacutter/main.c \
+	examples/datacutter/repository.c \
 	examples/datacutter/sink.c \
 	examples/datacutter/source.c \
 	examples/datacutter/stages.h \
+	examples/datacutter/viewer.c \
 	examples/datacutter/wire.c examples/datacutter/wire.h
 examples_pipeline_CFLAGS = $(AM_CFLAGS) -pthread
 EXTRA_DIST += examples/datacutter/README.md

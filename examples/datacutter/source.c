@@ -94,8 +94,7 @@ int run_source(const struct source_options *o) {
       to = choose(o, number);
     }
     to->sent_at[to->sent++ % o->window] = now_us();
-    send_header(to->s, number, o->bytes);
-    send_all(to->s, block, o->bytes);
+    send_block(to->s, number, block, o->bytes);
   }
   for (i = 0; i < o->count; ++i) send_header(filters[i].s, END, o->blocks);
   for (i = 0; i < o->count; ++i) {

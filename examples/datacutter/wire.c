@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -128,6 +129,26 @@ void send_header(int s, uint32_t number, uint32_t bytes) {
   const struct header header = {htonl(number), htonl(bytes)};
 
   send_all(s, &header, sizeof header);
+}
+
+void send_block(int s, uint32_t number, const void *bytes, uint32_t count) {
+  struct header header = {htonl(number), htonl(count)};
+  struct iovec parts[2] = {{&header, sizeof header}, {(void *)(uintptr_t)bytes, count}};
+  struct msghdr message;
+  ssize_t n;
+
+  memset(&message, 0, sizeof message);
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  do {
+    n = sendmsg(s, &message, MSG_NOSIGNAL);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) fail("send");
+  if ((size_t)n < sizeof header) {
+    send_all(s, (const char *)&header + n, sizeof header - (size_t)n);
+    n = sizeof header;
+  }
+  send_all(s, (const char *)bytes + (n - (ssize_t)sizeof header), count + sizeof header - (size_t)n);
 }
 
 void send_number(int s, uint32_t number) {

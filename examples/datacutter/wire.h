@@ -1,8 +1,11 @@
 /* The messages between the stages of the pipeline, over TCP; numbers in network byte order.
  *
- *   source -> filter   hello, then blocks, then an end
- *   filter -> source   the number of each block that is done
- *   filter -> sink     the same hello, the blocks as they were made of those, the same end
+ *   source -> filter          hello, then blocks, then an end
+ *   filter -> source          the number of each block that is done, unless the hello has SILENT
+ *   filter -> filter, sink    the same hello, the blocks as they were made of those, the same end
+ *
+ *   viewer -> repository      a header for each query: how many blocks, of how many bytes
+ *   repository -> filter      a silent hello, then the blocks of all queries, then an end
  */
 #ifndef VIADUCT_EXAMPLES_DATACUTTER_WIRE_H
 #define VIADUCT_EXAMPLES_DATACUTTER_WIRE_H
@@ -11,8 +14,9 @@
 #include <stdint.h>
 
 #define MOST_FILTERS 64
-#define MOST_BYTES (1u << 20) /* of a block */
+#define MOST_BYTES (1u << 24) /* of a block, and of an image */
 #define END 0xffffffffu       /* in place of a block's number; its bytes are the number of blocks */
+#define SILENT 0x80000000u    /* a hello with it asks for no numbers of blocks that are done */
 
 struct header {
   uint32_t number;
@@ -26,6 +30,8 @@ int listen_on(const char *port);
 int accept_from(int listener);
 void send_all(int s, const void *from, size_t bytes);
 void send_header(int s, uint32_t number, uint32_t bytes);
+/* The header and the bytes, by one call. */
+void send_block(int s, uint32_t number, const void *bytes, uint32_t count);
 void send_number(int s, uint32_t number);
 void receive_all(int s, void *to, size_t bytes);
 struct header receive_header(int s);
