@@ -31,6 +31,7 @@ TESTS += tests/bench/programs.test
 EXTRA_DIST += tests/bench/programs.test tests/bench/tables doc/results \
 	tests/bench/programs/__main__.py \
 	tests/bench/programs/against.py \
+	tests/bench/programs/applications.py \
 	tests/bench/programs/bench-programs \
 	tests/bench/programs/benches.py \
 	tests/bench/programs/figures.py \
@@ -54,3 +55,14 @@ bench-programs: all
 	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/programs/bench-programs $(BENCH_FLAGS)
 bench-tables:
 	$(srcdir)/tests/bench/tables
+
+# `make bench-applications`: the applications of the papers over kernel TCP and on SOVIA.
+EXTRA_DIST += tests/bench/applications/__main__.py \
+	tests/bench/applications/apache.py \
+	tests/bench/applications/application.py \
+	tests/bench/applications/bench-applications \
+	tests/bench/applications/datacentre.py \
+	tests/bench/applications/web_trace.py
+phony_targets += bench-applications
+bench-applications: all
+	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/applications/bench-applications $(BENCH_FLAGS)

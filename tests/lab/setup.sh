@@ -1,4 +1,4 @@
-# setup.sh: what ./demo, ./check and bench-programs have in common. To be sourced; `program` is the script's name,
+# setup.sh: what ./demo, ./check and the benches of programs and applications have in common. To be sourced; `program` is the script's name,
 # `root` the source directory, and `script` the script's path where it is not $root/$program.
 # shellcheck shell=bash disable=SC2154
 #
@@ -27,9 +27,13 @@ readonly packages=(
 # Only `make bench-programs` runs these.
 # shellcheck disable=SC2034  # for that script
 readonly bench_packages=(haproxy libmemcached-tools memcached openssh-client openssh-server postgresql sockperf)
+# Only `make bench-applications` runs these.
+# shellcheck disable=SC2034  # for that script
+readonly application_packages=(apache2 libapache2-mod-php libnfs-utils libtirpc-dev nfs-ganesha nfs-ganesha-mem
+  nfs-ganesha-vfs php-pgsql postgresql)
 # Units of services that come with these packages. None of them is wanted: programs run in labs.
-readonly -A services=([haproxy]=haproxy [memcached]=memcached [nginx-light]=nginx [openbsd-inetd]=inetd
-  [openssh-server]=ssh [postgresql]=postgresql [redis-server]=redis-server [rsync]=rsync)
+readonly -A services=([apache2]=apache2 [haproxy]=haproxy [memcached]=memcached
+  [nfs-ganesha]=nfs-ganesha [nginx-light]=nginx [openbsd-inetd]=inetd [openssh-server]=ssh [postgresql]=postgresql [redis-server]=redis-server [rsync]=rsync)
 
 export LC_ALL=C
 build=$root/build
@@ -164,6 +168,15 @@ quietly_make() {
   kill $shower
   wait $shower 2>/dev/null || :
   printf '\r\033[K'
+}
+
+# build_ftp: the ftp programs of the papers, as ./demo builds them. Without the network benches leave out what needs them.
+build_ftp() {
+  local upstream=$VIADUCT_BUILD/examples/ftp/upstream
+  [ ! -x "$upstream/plain/in.ftpd" ] || return 0
+  { "$root/examples/ftp/fetch" "$upstream/sources" &&
+    SOVIA_BUILD=$VIADUCT_BUILD "$root/examples/ftp/build" "$upstream/sources" "$upstream"; } >/run/ftp.log 2>&1 ||
+    tail -n 3 /run/ftp.log >&2
 }
 
 # build_tree WHAT ARGUMENT...: makes in build/ with these arguments. Two builds in one tree would tread on

@@ -1,11 +1,12 @@
 """Results of the benches beside that of programs, and their tables: doc/results/sovia.json, loss.json, mpi.json and
-viabench.json; papers.json, the figures of papers beside those of `viabench papers`; and once.json, tables of
-measurements that were made once, by hand.
+viabench.json; papers.json, the figures of papers beside those of `viabench papers`; applications.json, those of
+tests/bench/applications; and once.json, tables of measurements that were made once, by hand.
 
 `tests/bench/result` writes the first four from what the benches have left."""
 
 import os
 
+import applications
 import idle
 import papers
 import results
@@ -261,7 +262,8 @@ def once_tables(measured):
 
 
 MAKERS = (('sovia.json', sovia_tables), ('loss.json', loss_tables), ('mpi.json', mpi_tables),
-          ('viabench.json', viabench_tables), ('papers.json', papers_tables), ('once.json', once_tables))
+          ('viabench.json', viabench_tables), ('papers.json', papers_tables),
+          ('applications.json', applications.tables), ('once.json', once_tables))
 
 
 def all_tables(folder):

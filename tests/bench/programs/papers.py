@@ -41,27 +41,40 @@ def _plain(value):
     return _part(value, {'median': 1})
 
 
-def _table(row):
-    """At the left and at the right end of the figure: each network, and the paper."""
+def _ends(row):
+    """Numbers of the points at the left and at the right end of the figure."""
+    return [0, len(row['points']) - 1] if len(row['points']) > 1 else [0]
+
+
+def _told(row, line, point):
+    """The paper's value of a line at a point; papers tell those at the ends."""
+    ends = _ends(row)
+    return line['paper'][ends.index(point)] if point in ends else None
+
+
+def table(row, points, silent=False):
+    """At some points of the figure: each network, and the paper. `silent`: also where the paper tells nothing."""
     base = next((one for one in row['lines'] if one['name'] == row['reference']), None)
     networks = [each for each in NETWORKS if any(each[0] in one for one in row['lines'])]
-    ends = [0, len(row['points']) - 1] if len(row['points']) > 1 else [0]
+    telling = [point for point in points if silent or any(_told(row, one, point) for one in row['lines'])]
     titles = [f'{row["reference"]} = 1' if base else row['unit']]
-    for end in ends:
-        titles += [f'{row["points"][end]} {row["of"]}, {name}' for _, name in networks] + ['paper']
+    for point in points:
+        titles += [f'{row["points"][point]} {row["of"]}, {name}' for _, name in networks]
+        titles += ['paper'] if point in telling else []
     text = head(*titles, align='right')
     for one in row['lines']:
         cells = [one['name']]
-        for number, end in enumerate(ends):
+        for point in points:
             for network, _ in networks:
-                value = (one.get(network) or [None] * len(row['points']))[end]
-                cells.append(_part(value, (base.get(network) or [None] * len(row['points']))[end]) if base else _plain(value))
-            told, of = one['paper'][number], base['paper'][number] if base else 1
-            cells.append(f'{told / of:.2f}' if told and of else '')
+                value = (one.get(network) or [None] * len(row['points']))[point]
+                cells.append(_part(value, (base.get(network) or [None] * len(row['points']))[point]) if base else _plain(value))
+            if point in telling:
+                told, of = _told(row, one, point), _told(row, base, point) if base else 1
+                cells.append(f'{told / of:.2f}' if told and of else '')
         text += line(cells)
     return text
 
 
 def tables(measured):
     """A table for each figure."""
-    return {f'papers/{row["row"]}': _table(row) for row in measured['rows']}
+    return {f'papers/{row["row"]}': table(row, _ends(row), silent=True) for row in measured['rows']}

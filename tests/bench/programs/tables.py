@@ -26,6 +26,9 @@ TYPED_EXEMPT_LINES = ('One of its own is sent after 50 us', 'by more than an eig
                       # The papers' own numbers.
                       'SOVIA takes 1.3 us more than VIPL', 'KSOVIA: 18.2 us and 19.5 us', "SDP's rises by 138 us")
 NOT_MEASURED = '*Not measured yet: `make bench-programs` does it.*\n'
+# Documents have places for the tables of all applications; the results, which these are made from, may have some.
+APPLICATIONS = 'applications/'
+NO_APPLICATION = '*Not measured yet: `make bench-applications` does it.*\n'
 # The rows in README.md: SOVIA's figures in TCP's alone.
 SHORT = ('two-hosts/sockperf-14', 'two-hosts/redis-1', 'two-hosts/redis-50', 'two-hosts/nginx-16', 'two-hosts/nginx-256',
          'two-hosts/nginx-64k', 'two-hosts/curl', 'two-hosts/iperf3', 'two-hosts/exchanges', 'two-hosts/memcached',
@@ -133,7 +136,9 @@ def program_tables(measured):
 
 def filled(text, tables):
     """A document with its tables. A place for a table that there is not is a KeyError."""
-    return PLACE.sub(lambda found: found.group(1) + tables[found.group(2)] + found.group(4), text)
+    def table(name):
+        return tables.get(name, NO_APPLICATION) if name.startswith(APPLICATIONS) else tables[name]
+    return PLACE.sub(lambda found: found.group(1) + table(found.group(2)) + found.group(4), text)
 
 
 def _paths(root):

@@ -10,9 +10,14 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.path.append(os.path.join(os.path.dirname(sys.path[0]), 'applications'))
 # pylint: disable=wrong-import-position
 import against
+import apache
+import application
+import applications
 import benches
+import datacentre
 import figures
 import idle
 import outputs
@@ -20,6 +25,8 @@ import results
 import rows
 import tables
 import viabench
+import web_trace
+from lab import Failure
 from ways import WAYS, turns
 
 
@@ -403,6 +410,78 @@ class Viabench(unittest.TestCase):
         self.assertIn('| at most 0.65 | 1.20 | missed |', made['viabench/all'])
         self.assertNotIn('not measured', made['viabench/all'])
         self.assertIn('| VIA: 4 bytes, one way, polling | kernel TCP, spinning | 1.20 |  |', made['viabench/short'])
+
+
+PROXY_LOG = '''Sat Nov 28 00:50:26.000100 2026 AH03461: attempting to match URI path '/f' against prefix '/' for proxying
+Sat Nov 28 00:50:26.000120 2026 AH00944: connecting http://10.77.0.3:8000/f to 10.77.0.3:8000
+Sat Nov 28 00:50:26.000220 2026 AH00962: http: connection complete to 10.77.0.3:8000 (10.77.0.3)
+Sat Nov 28 00:50:26.000520 2026 Status from backend: 200
+Sat Nov 28 00:50:26.000560 2026 end body send
+Sat Nov 28 00:50:27.000000 2026 AH03461: attempting to match URI path '/f' against prefix '/' for proxying
+Sat Nov 28 00:50:27.000040 2026 AH00944: connecting http://10.77.0.3:8000/f to 10.77.0.3:8000
+Sat Nov 28 00:50:27.000040 2026 http: reusing backend connection 10.77.0.2:49788<>10.77.0.3:8000
+Sat Nov 28 00:50:27.000240 2026 Status from backend: 200
+Sat Nov 28 00:50:27.000260 2026 end body send
+'''
+
+
+class Applications(unittest.TestCase):
+    """Figures of the papers' applications."""
+
+    FIGURE = application.Figure('one', 'One', 'us', 'TCP', 'KB', (1, 64), (
+        application.Line('TCP', (2.0, None)), application.Line('SOVIA', (1.0, None))))
+
+    def row(self, **failed):
+        """A row of two samples of each way."""
+        samples = [{'TCP': {1: 10.0, 64: 40.0}}, {'TCP': {1: 20.0, 64: 60.0}}, {'SOVIA': {1: 6.0, 64: 50.0}}, {}]
+        return applications.row_result(self.FIGURE, samples, failed, (99.0, 98.0))
+
+    def test_a_point_has_the_median_and_the_quartiles_of_its_samples(self):
+        self.assertEqual(applications.spread([1.0, 2.0, 3.0, 4.0, 5.0]), {'median': 3.0, 'q1': 2.0, 'q3': 4.0})
+        self.assertEqual(applications.spread([1.0]), {'median': 1.0, 'q1': 1.0, 'q3': 1.0})
+        self.assertIsNone(applications.spread([]))
+
+    def test_the_table_of_an_application_has_all_points_and_the_paper_where_it_tells_something(self):
+        table = applications.tables({'rows': [self.row()]})['applications/one']
+        self.assertIn('| TCP = 1 | 1 KB, switch of 1 Gb/s | paper | 64 KB, switch of 1 Gb/s |\n', table)
+        self.assertIn('| SOVIA | 0.400 | 0.50 | 1.00 |\n', table)
+
+    def test_the_table_of_an_application_tells_of_samples_that_failed(self):
+        table = applications.tables({'rows': [self.row(SOVIA=['it hangs'])]})['applications/one']
+        self.assertIn('; 1 of SOVIA failed.', table)
+
+    def test_an_application_that_was_not_measured_says_why(self):
+        rows = [applications.not_run(self.FIGURE, 'there is no apache2')]
+        self.assertIn('there is no apache2', applications.tables({'rows': rows})['applications/one'])
+        self.assertIn('bench-applications', tables.filled('<!-- table: applications/one -->\n<!-- end of the table -->', {}))
+
+    def test_each_way_is_the_first_one_of_a_round_in_its_turn(self):
+        ways = (application.TCP, application.SOVIA)
+        self.assertEqual([application.turns(ways, number)[0].key for number in range(3)], ['tcp', 'granted', 'tcp'])
+
+    def test_a_trace_is_the_same_each_time_and_has_the_average_size_that_it_is_made_for(self):
+        sizes, asked = web_trace.make(65536, 200)
+        self.assertEqual((sizes, asked), web_trace.make(65536, 200))
+        self.assertAlmostEqual(sum(sizes[each] for each in asked) / 200, 65536, delta=1)
+        self.assertGreater(asked.count(0), asked.count(web_trace.FILES - 1))
+
+    def test_what_curl_got_must_be_what_was_asked_for(self):
+        self.assertEqual(datacentre.curl_times('200 10 0.5\n200 20 0.25\n', [10, 20]), [500000, 250000])
+        for text in ('200 10 0.5\n', '200 10 0.5\n404 20 0.25\n', '200 10 0.5\n200 19 0.25\n'):
+            with self.assertRaises(Failure):
+                datacentre.curl_times(text, [10, 20])
+
+    def test_a_log_of_requests_tells_of_the_database_too(self):
+        self.assertEqual(apache.access_times('120 200 -\n300 200 80\n'), [(120.0, 0.0), (300.0, 80.0)])
+        with self.assertRaises(Failure):
+            apache.access_times('120 502 -\n')
+
+    def test_a_kept_connection_is_a_short_part_of_the_time_of_a_proxy(self):
+        parts = apache.proxy_parts(PROXY_LOG)
+        self.assertEqual({name: round(value) for name, value in parts.items()},
+                         {'preparing': 30, 'connecting': 50, 'awaiting': 250, 'answering': 30})
+        with self.assertRaises(Failure):
+            apache.proxy_parts('')
 
 
 class Lines(unittest.TextTestResult):

@@ -1,0 +1,186 @@
+"""The applications of the papers over kernel TCP and on SOVIA, in turns, on an idle machine; see --help."""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), 'programs'))
+# pylint: disable=wrong-import-position
+import applications
+import datacentre
+import idle
+import results
+import tables
+from application import Turn, turns
+from lab import ROOT, Failure, Lab
+
+NOT_IDLE = 75    # status
+PATIENCE = 60    # seconds for the machine to calm down before an application
+FIRST_PORT = 7800
+FILE = os.path.join(ROOT, 'doc', 'results', 'applications.json')
+ALL = (*datacentre.APPLICATIONS,)
+
+
+def say(text):
+    """At once, also into a pipe."""
+    print(text, flush=True)
+
+
+def chosen(names):
+    """The applications that these are the names of, or the names of whose figures; all of no names."""
+    known = {name for each in ALL for name in (each.name, *(figure.name for figure in each.figures))}
+    for name in names:
+        if name not in known:
+            raise KeyError(name)
+    return [each for each in ALL if not names or each.name in names or any(figure.name in names for figure in each.figures)]
+
+
+def arguments(words=None):
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog='bench-applications', description='Measures the applications of the papers over kernel TCP and on SOVIA, in'
+        ' turns, on hosts of a switch. Refuses to begin (status 75) where less than 90 % of the processors are idle.',
+        epilog='Status: 0, 1 if a sample failed, 2 for a wrong call, 75 if the machine is not idle.')
+    parser.add_argument('--only', default='', metavar='NAME,...', help='these applications or figures (see --list)')
+    parser.add_argument('--rounds', type=int, metavar='N', help='of each application and way (5; 1 with --quick)')
+    parser.add_argument('--quick', action='store_true', help='one round of few requests')
+    parser.add_argument('--list', action='store_true', help='shows the applications and what is missing for them')
+    parser.add_argument('--output', default=FILE, metavar='FILE',
+                        help='where the results go (doc/results/applications.json, from which the tables of doc/papers.md'
+                        ' are made); figures that are not measured stay as they are in it')
+    parser.add_argument('--not-idle', action='store_true',
+                        help='measures beside other work, to try the bench; the results can\'t go into doc/results')
+    options = parser.parse_args(words)
+    options.rounds = options.rounds or (1 if options.quick else 5)
+    if options.rounds < 1:
+        parser.error('--rounds wants one round at least')
+    if options.not_idle and os.path.realpath(options.output).startswith(os.path.join(ROOT, 'doc') + os.sep):
+        parser.error('figures from a machine that is not idle do not go into doc/: name a file with --output')
+    try:
+        options.chosen = chosen([name for name in options.only.split(',') if name])
+    except KeyError as unknown:
+        parser.error(f'there is no application or figure {unknown.args[0]}')
+    return options
+
+
+def calm(options):
+    """Waits until the machine is idle, for a while. Returns the last look."""
+    end = time.monotonic() + PATIENCE
+    look = idle.look()
+    while not look.is_quiet and not options.not_idle and time.monotonic() < end:
+        look = idle.look()
+    return look
+
+
+def one_sample(application, turn):
+    """Figures, or why there are none."""
+    turn.lab.environment = turn.way.environment({})
+    try:
+        return application.sample(turn), None
+    except (Failure, OSError) as failure:
+        return {}, ' '.join(re.sub(r'\x1b\[[0-9;]*m', '', str(failure)).split())
+
+
+def measure(application, options, work):
+    """All samples of an application, in a lab of its own, and its failures by way."""
+    samples, failed, port = [], {}, FIRST_PORT
+    with Lab(application.place()) as lab:
+        for number in range(options.rounds):
+            for way in turns(application.ways, number):
+                port += 10  # one that was in use may not be free again at once
+                begin = time.monotonic()
+                sample, failure = one_sample(application, Turn(lab, way, work, port, options.quick))
+                say(f'  round {number + 1}, {way.title}: {failure or "done"} ({time.monotonic() - begin:.1f} s)')
+                samples.append(sample)
+                if failure:
+                    failed.setdefault(way.title, []).append(failure)
+    return samples, failed
+
+
+def show(row):
+    """One figure, for people."""
+    say(f'  {row["title"]}, {row["unit"]}')
+    say(f'    {"":28}' + ''.join(f'{str(point) + " " + row["of"]:>14}' for point in row['points']))
+    for line in row['lines']:
+        say(f'    {line["name"]:28}' + ''.join(f'{value["median"]:14.5g}' if value else f'{"-":>14}'
+                                               for value in line[applications.NETWORK]))
+
+
+def measure_application(application, options, work):
+    """The rows of its figures."""
+    missing = application.missing()
+    before = calm(options)
+    if not missing and not before.is_quiet and not options.not_idle:
+        missing = f'the machine was not idle: {before}'
+    if missing:
+        say(f'  not run: {missing}')
+        return [applications.not_run(figure, missing) for figure in application.figures]
+    try:
+        samples, failed = measure(application, options, work)
+    except Failure as failure:
+        say(f'  not run: {failure}')
+        return [applications.not_run(figure, str(failure)) for figure in application.figures]
+    time.sleep(0.5)
+    after = idle.look()
+    rows = [applications.row_result(figure, [each[figure.name] for each in samples if figure.name in each], failed,
+                                    (before.idle_percent, after.idle_percent)) for figure in application.figures]
+    for row in rows:
+        show(row)
+    return rows
+
+
+def save(options, rows):
+    """Puts these rows into the file of results: a run that is stopped has lost none that it showed."""
+    order = [figure.name for each in ALL for figure in each.figures]
+    results.write(options.output, {
+        'what': "the papers' applications over kernel TCP and on SOVIA, in turns: make bench-applications",
+        'date': results.now(), **results.source(), **results.machine(), 'rounds': options.rounds,
+        'rows': results.merged(results.read(options.output), rows, order)})
+
+
+def listed():
+    """A line for each application, and one for each of its figures."""
+    for each in ALL:
+        missing = each.missing()
+        say(each.name + (f' ({missing})' if missing else ''))
+        for figure in each.figures:
+            say(f'  {figure.name:28} {figure.title}')
+
+
+def main():
+    """Returns the exit status."""
+    options = arguments()
+    if options.list:
+        listed()
+        return 0
+    if os.geteuid() != 0:
+        sys.exit('bench-applications: must be run as root: it makes network namespaces')
+    first = idle.look()
+    if not (first.is_quiet or options.not_idle):
+        print(f'bench-applications: the machine is not idle, and nothing is measured: {first}', file=sys.stderr)
+        return NOT_IDLE
+    rows = []
+    work = tempfile.mkdtemp(prefix='bench-applications-')
+    try:
+        os.chmod(work, 0o755)
+        for number, application in enumerate(options.chosen, 1):
+            say(f'{number}/{len(options.chosen)} {application.name}')
+            rows += measure_application(application, options, work)
+            save(options, rows)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    say(f'the results are in {options.output}')
+    if os.path.realpath(options.output) == FILE:
+        for path in tables.update(ROOT):
+            say(f'{path} has new tables')
+    if any('not idle' in row.get('not_run', '') for row in rows):
+        return NOT_IDLE
+    return 1 if any('failed' in row or 'not_run' in row for row in rows) else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
