@@ -12,6 +12,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__
 # pylint: disable=wrong-import-position
 import applications
 import datacentre
+import datacutter
 import idle
 import results
 import tables
@@ -22,7 +23,7 @@ NOT_IDLE = 75    # status
 PATIENCE = 60    # seconds for the machine to calm down before an application
 FIRST_PORT = 7800
 FILE = os.path.join(ROOT, 'doc', 'results', 'applications.json')
-ALL = (*datacentre.APPLICATIONS,)
+ALL = (*datacentre.APPLICATIONS, *datacutter.APPLICATIONS)
 
 
 def say(text):
