@@ -251,6 +251,17 @@ VIP_RETURN VipxUnredirect(IN VIP_VI_HANDLE vi);
  */
 VIP_RETURN VipxSetMore(IN VIP_VI_HANDLE vi, IN VIP_BOOLEAN more);
 
+/* VipxSetPatient: says whether the program waits for the completions of the sends that it posts from now on. Those of a
+ * patient one may come some ms later than usual where the peer sends nothing back meanwhile: the peer then sends fewer
+ * acknowledgements, each of which would wake a program that sleeps. Data arrives as soon as ever. Means something only on
+ * the reliable levels, between two hosts. Costs no system call.
+ *   vi       the VI
+ *   patient  VIP_TRUE: it does not wait; VIP_FALSE, as for a new VI: it does
+ *   VIP_SUCCESS
+ *   VIP_INVALID_PARAMETER  the VI is bad
+ */
+VIP_RETURN VipxSetPatient(IN VIP_VI_HANDLE vi, IN VIP_BOOLEAN patient);
+
 /* VipxSetDraft: keeps a copy of a message that the program still collects, in memory that outlives it. If the program is
  * killed, the copy is sent behind all that it had posted, and then the connection ends. The copy is not sent again until
  * the peer has it: if a frame is lost the peer may learn that something is missing, as with VipxSetMore. Other messages

@@ -340,6 +340,8 @@ struct alignas(kLine) WorkQueue {
   // Client's, of send queues: equal to `generation` while the program has more to send than it has posted and drafted,
   // see VipxSetMore. If the program dies meanwhile, the peer is told that something is missing.
   std::atomic<std::uint32_t> more;
+  // Client's, of send queues: equal to `generation` while the program waits for no completion, see VipxSetPatient.
+  std::atomic<std::uint32_t> patient;
 };
 
 // The state of a VI as the driver tells it. Values of `state` are those of VIP_VI_STATE.

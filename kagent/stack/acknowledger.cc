@@ -16,8 +16,8 @@ namespace {
 constexpr std::uint32_t kAckEvery = 64;       // frames; half as many when few more can be held
 
 // How long an acknowledgement waits that the peer has not asked for: more frames follow, of a long message or of
-// those posted behind it.
-constexpr std::uint64_t kUnasked = 4 * kAckDelay;
+// those posted behind it, or the peer's program waits for no completion.
+constexpr std::uint64_t kUnasked = 2 * kMs;
 
 constexpr std::uint8_t kSureOfReply = 2;
 constexpr std::uint32_t kMostReplyWait = 500'000;  // ns; no peer sends again before 700'000 (loss_recovery.cc)

@@ -18,6 +18,8 @@ constexpr std::uint32_t kReorder = 3;             // frames
 
 constexpr std::uint64_t kMinTimeout = 700'000;    // ns; processors are busy elsewhere that long
 
+constexpr std::uint64_t kUnaskedTimeout = 5 * kMs;  // the same where the peer was not asked: see kUnasked in acknowledger.cc
+
 constexpr std::uint64_t kMaxTimeout = 250'000'000;
 constexpr std::uint32_t kProbes = 4;              // timeouts that only probe
 
@@ -166,8 +168,9 @@ bool LossRecovery<Platform>::may_probe_tail(const Vi& vi) const {
 // Before a round trip was measured, each timeout makes the wait four times as long, not twice.
 template <class Platform>
 std::uint64_t LossRecovery<Platform>::retransmission_time(const Vi& vi) const {
+  const std::uint64_t least = vi.tx.patient != 0 ? kUnaskedTimeout : kMinTimeout;
   if (vi.tx.smoothed_rtt == 0) {
-    return std::min(kMinTimeout << std::min(2u * vi.tx.timeouts, 10u), kMaxTimeout);
+    return std::min(least << std::min(2u * vi.tx.timeouts, 10u), kMaxTimeout);
   }
   if (may_probe_tail(vi)) return 2ull * vi.tx.smoothed_rtt + 2 * kAckDelay;
   // Where nothing was lost yet the first timeout may come early: it only asks, which costs little, and a lost frame
@@ -177,7 +180,7 @@ std::uint64_t LossRecovery<Platform>::retransmission_time(const Vi& vi) const {
       std::max(std::max<std::uint64_t>(2ull * vi.tx.smoothed_rtt,
                                        vi.tx.smoothed_rtt + variations * vi.tx.rtt_variation) +
                    2 * kAckDelay,
-               kMinTimeout);
+               least);
   return std::min(base << std::min<std::uint32_t>(vi.tx.timeouts, 10), kMaxTimeout);
 }
 

@@ -195,7 +195,7 @@ bool Transmitter<Platform>::send_packed(ViIndex i, const Message& first,
   const bool unreliable = vi.reliability == vip::kUnreliable;
   const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, 1) ||
                                     (vi.tx.path == Path::kSameHost && asks_for_path(vi, 1))
-                              : !more || room == 1;
+                              : (!more && !is_patient(i)) || room == 1;
   submit_packed(i, frame, vi.tx.send_next, at, ask, by_train);
   root_->counters.messages_sent += messages;
   root_->counters.messages_packed += messages;
@@ -275,15 +275,25 @@ void Transmitter<Platform>::await_send_room(ViIndex i) {
 // Whether the last of the next frames asks for an acknowledgement, or on Unreliable Delivery for credit. `ends`: they
 // end the message; `more`: something is to be sent behind them.
 template <class Platform>
-bool Transmitter<Platform>::asks(Vi& vi, const Message& message, std::uint32_t room, unsigned wanted, bool ends,
+bool Transmitter<Platform>::asks(ViIndex i, const Message& message, std::uint32_t room, unsigned wanted, bool ends,
                                  bool more) {
+  Vi& vi = vis_[i];
   if (vi.reliability == vip::kUnreliable) {
     return send_credit_.asks_for_credit(vi, room, wanted) || (ends && may_follow(vi, message)) ||
            (ends && vi.tx.path == Path::kSameHost && asks_for_path(vi, wanted));
   }
-  if (!more) return true;
+  if (!more && !is_patient(i)) return true;
   if (has_parts(vi)) return room <= wanted || ends_part(vi, wanted);
   return room <= wanted && !has_asked(vi, wanted);
+}
+
+// Whether the program waits for no completion of what is sent now (VipxSetPatient). Once frames are lost, their
+// acknowledgements tell soon.
+template <class Platform>
+bool Transmitter<Platform>::is_patient(ViIndex i) const {
+  const Vi& vi = vis_[i];
+  return vi.tx.path == Path::kNetwork && vi.tx.losses == state::Losses::kNone &&
+         view(vi).vi(i).send.patient.load(std::memory_order_relaxed) == vi.generation;
 }
 
 // Notes that `n` frames of the current message have been sent.
@@ -343,7 +353,7 @@ bool Transmitter<Platform>::transmit(ViIndex i, unsigned& sent) {
       }
     }
     unsigned n = 0;
-    const bool ask = asks(vi, message, room, wanted, ends, more);
+    const bool ask = asks(i, message, room, wanted, ends, more);
     const Sent result =
         send_frames(i, message, vi.tx.current_sent, first_psn, wanted, ask, by_train, n);
     if (result == Sent::kUnreadable) {
@@ -423,13 +433,15 @@ void Transmitter<Platform>::note_sent(ViIndex i, bool asked) {
   vi.tx.sent_time = now_;
   if (vi.reliability == vip::kUnreliable) return;
   if (asked) vi.tx.asked = vi.tx.send_next;
+  const bool was_patient = vi.tx.patient != 0;
+  vi.tx.patient = !asked && is_patient(i);
   // An acknowledgement that was not asked for may be late, so a frame that asks is timed if there is one.
-  if (vi.tx.sample_time == 0 || (asked && vi.tx.sample_asked == 0)) {
+  if ((vi.tx.sample_time == 0 && vi.tx.patient == 0) || (asked && vi.tx.sample_asked == 0)) {
     vi.tx.sample_asked = asked;
     vi.tx.sample_time = now_;
     vi.tx.sample_psn = vi.tx.send_next - 1;
   }
-  if (!wheel_.armed(vi_timer(i))) loss_recovery_.restart_timer(i);
+  if (!wheel_.armed(vi_timer(i)) || (was_patient && vi.tx.patient == 0)) loss_recovery_.restart_timer(i);
 }
 
 // Copies the data of frames from number `first` on out of the program. False: it can't be read, or not now.

@@ -72,7 +72,8 @@ class Transmitter : private ViTable, private Timers {
   bool await_room(state::Vi& vi);
   [[gnu::always_inline]] inline bool load_next(ViIndex vi, Message& message);
   [[gnu::always_inline]] inline void await_send_room(ViIndex vi);
-  [[gnu::always_inline]] inline bool asks(state::Vi& vi, const Message& message, std::uint32_t room,
+  inline bool is_patient(ViIndex vi) const;
+  [[gnu::always_inline]] inline bool asks(ViIndex vi, const Message& message, std::uint32_t room,
                                           unsigned wanted, bool ends, bool more);
   [[gnu::always_inline]] inline void advance(ViIndex vi, const Message& message, unsigned n, bool ask, Sent result);
   [[gnu::always_inline]] inline bool read_data(ViIndex vi, const Message& message, std::uint32_t first,

@@ -37,6 +37,7 @@ struct ViTx {
   std::uint8_t keeps_queue_short : 1;  // Delay::mode is kShort
   std::uint8_t doubts_train : 1;       // a timeout of frames that went by train, and none has come since
   std::uint8_t sample_asked : 1;       // the frame sample_psn asked for its acknowledgement
+  std::uint8_t patient : 1;            // the newest frame has not asked: nothing waits for its acknowledgement
   Losses losses; Path path;
   WorkQueue send;
   std::uint32_t send_una;    // oldest PSN not acknowledged

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace viaduct::sovia {
 
@@ -43,7 +44,13 @@ bool LaneSendRing::has_completed(std::uint64_t position) {
   return done_ > position;
 }
 
+void LaneSendRing::set_patient(bool patient) {
+  if (std::exchange(is_patient_, patient) != patient) transport_.set_patient(patient);
+}
+
+// Credits bring completions with them. Only a lane that has used half of them waits for either.
 bool LaneSendRing::post_next(std::uint32_t immediate) {
+  set_patient(posted_ - done_ < options_.window / 2);
   if (!transport_.post_data(place(posted_), bytes_at(posted_), immediate)) return false;
   ++posted_;
   order_.push_back(Posted::kData);
@@ -53,6 +60,7 @@ bool LaneSendRing::post_next(std::uint32_t immediate) {
 bool LaneSendRing::post_memory(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                                std::uint32_t immediate, std::uint64_t& position) {
   const std::uint32_t taken = take_place();
+  set_patient(false);
   if (!transport_.post_memory(taken, data, bytes, memory, immediate)) {
     free_places_.push_back(taken);
     return false;
@@ -73,6 +81,7 @@ bool LaneSendRing::has_control_place() {
 bool LaneSendRing::post_control(const void* body, std::uint32_t bytes, std::uint32_t immediate) {
   const auto place = static_cast<std::uint32_t>(control_posted_ % places_.control);
   if (bytes != 0) std::memcpy(transport_.control_bytes(place), body, bytes);
+  set_patient(false);
   if (!transport_.post_control(place, bytes, immediate)) return false;
   ++control_posted_;
   order_.push_back(Posted::kControl);

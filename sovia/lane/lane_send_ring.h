@@ -85,6 +85,7 @@ class LaneSendRing {
   // Calls post(place), which has to post the operation.
   template <class Post>
   bool post_write(Post&& post) {
+    set_patient(false);
     if (!post(static_cast<std::uint32_t>(writes_posted_ % places_.writes))) return false;
     ++writes_posted_;
     order_.push_back(Posted::kWrite);
@@ -97,6 +98,7 @@ class LaneSendRing {
  private:
   enum class Posted : std::uint8_t { kData, kControl, kWrite };
 
+  void set_patient(bool patient);
   std::uint32_t& place_at(std::uint64_t position) { return places_at_[position % places_.data]; }
   std::uint32_t place(std::uint64_t position) const { return places_at_[position % places_.data]; }
   // The place of the packet at filled_.
@@ -117,6 +119,7 @@ class LaneSendRing {
   std::uint64_t done_ = 0, posted_ = 0, filled_ = 0, done_bytes_ = 0;
   std::uint64_t control_done_ = 0, control_posted_ = 0;
   std::uint64_t writes_done_ = 0, writes_posted_ = 0;
+  bool is_patient_ = false;
   Ring<Posted> order_;  // the kinds of the packets that have not completed
 };
 

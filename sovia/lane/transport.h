@@ -46,6 +46,9 @@ class Transport {
   enum class Held : std::uint8_t { kNothing, kDraft, kMore };
   virtual void hold(Held what, std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) = 0;
 
+  // Whether something waits for the completion of the packets that are posted from now on (VipxSetPatient).
+  virtual void set_patient(bool patient) = 0;
+
   // The number of packets that have completed since the last call.
   virtual std::uint32_t completed() = 0;
 

@@ -125,6 +125,8 @@ void ViTransport::hold(Held what, std::uint32_t place, std::uint32_t bytes, std:
   }
 }
 
+void ViTransport::set_patient(bool patient) { VipxSetPatient(vi_, patient ? VIP_TRUE : VIP_FALSE); }
+
 std::uint32_t ViTransport::completed() { return vi_calls::completed(vi_); }
 
 }  // namespace viaduct::sovia

@@ -45,6 +45,7 @@ class ViTransport final : public Transport, public LaneVi {
   bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) override;
   bool unredirect() override;
   void hold(Held what, std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override;
+  void set_patient(bool patient) override;
   void failed() override {
     if (receives.told != nullptr) receives.told->transport_failed();
   }

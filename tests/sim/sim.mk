@@ -25,6 +25,7 @@ sim_tests = \
 	tests/sim/hostile_test.cc \
 	tests/sim/local_test.cc \
 	tests/sim/packing_test.cc \
+	tests/sim/patience_test.cc \
 	tests/sim/reply_test.cc \
 	tests/sim/proof_test.cc \
 	tests/sim/peer_test.cc \

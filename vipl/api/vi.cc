@@ -257,6 +257,14 @@ VIP_RETURN VipxSetMore(VIP_VI_HANDLE vi, VIP_BOOLEAN more) {
              : VIP_INVALID_PARAMETER;
 }
 
+VIP_RETURN VipxSetPatient(VIP_VI_HANDLE vi, VIP_BOOLEAN patient) {
+  const SessionGuard inside(vi, Kind::kVi);
+  if (!inside) return VIP_INVALID_PARAMETER;
+  return WorkQueue(inside.session(), inside.handle(), Side::kSend).set_patient(patient != VIP_FALSE)
+             ? VIP_SUCCESS
+             : VIP_INVALID_PARAMETER;
+}
+
 VIP_RETURN VipxSetDraft(VIP_VI_HANDLE vi, VIP_PVOID data, VIP_ULONG bytes, VIP_UINT32 immediate) {
   static_assert(VIPX_MAX_DRAFT == viaduct::layout::kMaxDraft);
   const SessionGuard inside(vi, Kind::kVi);

@@ -54,6 +54,13 @@ class WorkQueue {
     return now != 0;
   }
 
+  // As VipxSetPatient. False if the VI is not valid any more.
+  bool set_patient(bool patient) const {
+    const std::uint32_t now = generation();
+    queue_.patient.store(patient ? now : 0, std::memory_order_release);
+    return now != 0;
+  }
+
   // As VipxSetDraft. False if the VI is not valid any more.
   bool set_draft(const std::byte* data, std::uint32_t bytes, std::uint32_t immediate) const;
 

@@ -104,6 +104,8 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
     EXPECT_LE(bytes, kChunkBytes);
     draft_.assign(data_chunk(place), data_chunk(place) + bytes);
   }
+  void set_patient(bool patient) override { patient_ = patient; }
+  bool is_patient() const { return patient_; }
   const std::vector<std::byte>& draft() const { return draft_; }
   // As an agent does when the process has been killed.
   void send_draft() {
@@ -329,6 +331,7 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
   FakeTransport* peer_ = nullptr;
   bool down_ = false, holds_writes_ = false;
   Held held_ = Held::kNothing;
+  bool patient_ = false;
   std::vector<std::byte> draft_;
   std::uint32_t draft_immediate_ = 0;
   std::uint32_t receives_used_ = 0;

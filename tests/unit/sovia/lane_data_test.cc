@@ -37,6 +37,22 @@ TEST(LaneCredits, OneWayStreamCostsOneAckForEachThreshold) {
   }
 }
 
+// Data that was copied waits for nothing while there are credits; what others wait for completes at once.
+TEST(LaneCredits, AreWaitedForByALaneThatHasUsedHalfOfThem) {
+  LanePair pair(window(32, 16, false));
+  pair.start();
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    ASSERT_EQ(pair.a.put(64, false), 64u);
+    EXPECT_EQ(pair.a.transport.is_patient(), i < 16) << i;
+  }
+  pair.settle();
+  ASSERT_EQ(pair.b.get(32 * 64), 32u * 64);
+  EXPECT_FALSE(pair.b.transport.is_patient()) << "an ACK";
+  pair.settle();
+  ASSERT_EQ(pair.a.put(64, false), 64u);
+  EXPECT_TRUE(pair.a.transport.is_patient());
+}
+
 TEST(LaneCredits, PingPongNeedsNoAck) {
   LanePair pair;
   pair.start();

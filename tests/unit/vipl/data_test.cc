@@ -409,6 +409,19 @@ TEST_F(ViplData, TellsTheDriverThatMoreFollows) {
   EXPECT_EQ(VipxSetMore(vi, VIP_TRUE), VIP_INVALID_PARAMETER);
 }
 
+TEST_F(ViplData, TellsTheDriverThatNothingWaitsForCompletions) {
+  start();
+  const VIP_VI_HANDLE vi = make_vi();
+  EXPECT_FALSE(agent->session().is_patient());
+  EXPECT_EQ(VipxSetPatient(vi, VIP_TRUE), VIP_SUCCESS);
+  EXPECT_TRUE(agent->session().is_patient());
+  EXPECT_EQ(VipxSetPatient(vi, VIP_FALSE), VIP_SUCCESS);
+  EXPECT_FALSE(agent->session().is_patient());
+  EXPECT_EQ(VipxSetPatient(nullptr, VIP_TRUE), VIP_INVALID_PARAMETER);
+  ASSERT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
+  EXPECT_EQ(VipxSetPatient(vi, VIP_TRUE), VIP_INVALID_PARAMETER);
+}
+
 TEST_F(ViplData, KeepsADraftInTheSegment) {
   start();
   const VIP_VI_HANDLE vi = make_vi();

@@ -42,6 +42,12 @@ class SharedSegment {
     return vi.send.more.load() != 0 && vi.send.more.load() == vi.status.generation.load();
   }
 
+  // Whether the program has said that it waits for no completion of its first VI.
+  bool is_patient() const {
+    const layout::Vi& vi = view_.vi(0);
+    return vi.send.patient.load() != 0 && vi.send.patient.load() == vi.status.generation.load();
+  }
+
   // The first bytes of the draft of the program's first VI.
   std::string draft() const {
     const layout::Draft& draft = view_.draft(0);
