@@ -1,5 +1,5 @@
-"""Remote procedure calls by TI-RPC (libtirpc), one after the other on one connection. The papers name them among the programs
-that sockets of theirs are for, and give no figure."""
+"""Remote procedure calls by TI-RPC (libtirpc), one after the other on one connection. The SOVIA paper says that their programs
+need no change, and gives no figure."""
 
 import os
 import shlex
