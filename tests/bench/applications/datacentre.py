@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from statistics import mean
 
 import web_trace
-from apache import Apache, access_times, proxy_parts
+from apache import MODULES, PHP, Apache, access_times, proxy_parts
 from application import Application, Figure, Line, address, by_way
 from lab import Failure
 from servers import POSTGRES, Pgbench, await_database
@@ -150,7 +150,7 @@ class DynamicPages(Application):
 
     name = 'dynamic-pages'
     hosts = 4
-    needs = ('apache2', 'curl', os.path.join(POSTGRES, 'postgres'))
+    needs = ('apache2', 'curl', os.path.join(MODULES, PHP), os.path.join(POSTGRES, 'postgres'))
     figures = (Figure('balaji-dynamic', 'Balaji, section 5.3.2: response time of dynamic pages by tier', 'us', 'TCP', 'rows', ROWS,
                       (Line('TCP'), *by_way(DYNAMIC_TIERS)[:4], Line('SOVIA'), *by_way(DYNAMIC_TIERS)[4:])),)
 

@@ -56,7 +56,7 @@ class Calls(Application):
 
     @staticmethod
     def _call(turn, program, size):
-        calls = 1000 if turn.quick else 20000
+        calls = 1000 if turn.quick else 5000
         return microseconds(turn.lab.run('a', *turn.way.launcher(), program, address('b'), str(turn.port), str(size), str(calls)))
 
 
