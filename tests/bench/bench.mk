@@ -62,6 +62,11 @@ EXTRA_DIST += tests/bench/applications/__main__.py \
 	tests/bench/applications/application.py \
 	tests/bench/applications/bench-applications \
 	tests/bench/applications/datacentre.py \
+	tests/bench/applications/datacutter.py \
+	tests/bench/applications/filesystem.py \
+	tests/bench/applications/ksovia.py \
+	tests/bench/applications/rpc.py \
+	tests/bench/applications/rpc_calls.c \
 	tests/bench/applications/web_trace.py
 phony_targets += bench-applications
 bench-applications: all

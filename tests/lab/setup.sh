@@ -29,11 +29,12 @@ readonly packages=(
 readonly bench_packages=(haproxy libmemcached-tools memcached openssh-client openssh-server postgresql sockperf)
 # Only `make bench-applications` runs these.
 # shellcheck disable=SC2034  # for that script
-readonly application_packages=(apache2 libapache2-mod-php libnfs-utils libtirpc-dev nfs-ganesha nfs-ganesha-mem
-  nfs-ganesha-vfs php-pgsql postgresql)
+readonly application_packages=(apache2 libapache2-mod-php libnfs-utils libtirpc-dev nfs-ganesha nfs-ganesha-vfs
+  php-pgsql postgresql rpcbind)
 # Units of services that come with these packages. None of them is wanted: programs run in labs.
-readonly -A services=([apache2]=apache2 [haproxy]=haproxy [memcached]=memcached
-  [nfs-ganesha]=nfs-ganesha [nginx-light]=nginx [openbsd-inetd]=inetd [openssh-server]=ssh [postgresql]=postgresql [redis-server]=redis-server [rsync]=rsync)
+readonly -A services=([apache2]=apache2 [haproxy]=haproxy [memcached]=memcached [nfs-ganesha]=nfs-ganesha
+  [nginx-light]=nginx [openbsd-inetd]=inetd [openssh-server]=ssh [postgresql]=postgresql [redis-server]=redis-server
+  [rpcbind]=rpcbind [rsync]=rsync)
 
 export LC_ALL=C
 build=$root/build

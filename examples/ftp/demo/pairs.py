@@ -31,15 +31,15 @@ class Pair:
         """What comes before them."""
         return launcher() if sovia and not self.linked else []
 
-    def client_words(self, sovia, passive, port):
-        """The client's command line, to a server on host b."""
+    def client_words(self, sovia, passive, port, host='b'):
+        """The client's command line, to a server on this host."""
         program = self.program('client', sovia)
         # tnftp's editing would draw on the terminal; which mode is its default differs too.
         if os.path.basename(program[0]) == 'tnftp':
             options = ['-inev', '-p' if passive else '-A']
         else:
             options = ['-inv'] + (['-p'] if passive else [])
-        return [*self.launcher(sovia), *program, *options, 'b', str(port)]
+        return [*self.launcher(sovia), *program, *options, host, str(port)]
 
 
 def pairs(built):

@@ -13,8 +13,11 @@ sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__
 import applications
 import datacentre
 import datacutter
+import filesystem
 import idle
+import ksovia
 import results
+import rpc
 import tables
 from application import Turn, turns
 from lab import ROOT, Failure, Lab
@@ -23,7 +26,8 @@ NOT_IDLE = 75    # status
 PATIENCE = 60    # seconds for the machine to calm down before an application
 FIRST_PORT = 7800
 FILE = os.path.join(ROOT, 'doc', 'results', 'applications.json')
-ALL = (*datacentre.APPLICATIONS, *datacutter.APPLICATIONS)
+ALL = (*datacentre.APPLICATIONS, *datacutter.APPLICATIONS, *filesystem.APPLICATIONS, *rpc.APPLICATIONS,
+       *ksovia.APPLICATIONS)
 
 
 def say(text):
@@ -79,7 +83,7 @@ def calm(options):
 
 def one_sample(application, turn):
     """Figures, or why there are none."""
-    turn.lab.environment = turn.way.environment({})
+    turn.lab.environment = turn.way.environment(application.switches)
     try:
         return application.sample(turn), None
     except (Failure, OSError) as failure:

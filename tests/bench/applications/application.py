@@ -4,14 +4,17 @@ A module of an application has a class derived from Application and names it in 
 lines and points there are, its `sample` measures all of them once, for one way, with servers of its own."""
 
 import os
+import re
 import shutil
 from typing import NamedTuple, Optional
 
-from lab import SWITCH, Place
+from lab import SWITCH, Failure, Place
 from ways import Way
 
 TCP = Way('tcp', 'TCP', None)
 SOVIA = Way('granted', 'SOVIA', 'granted')
+# A shell's words for a program: prints when it began and ended, by the clock that all hosts share.
+TIMED = ('sh', '-c', 'begin=$(date +%s%N); "$@" || exit; echo "$begin $(date +%s%N)"', 'sh')
 
 
 class Line(NamedTuple):
@@ -49,6 +52,7 @@ class Application:
     name = ''
     hosts = 2
     ways = (TCP, SOVIA)
+    switches = {}  # SOVIA's variables
     figures = ()
     needs = ()     # programs, or files by their whole paths
 
@@ -72,6 +76,14 @@ class Application:
 def address(host):
     """Of a host of a lab."""
     return f'10.77.0.{ord(host) - ord("a") + 1}'
+
+
+def times(text):
+    """Nanoseconds of the begin and the end of a program, from what TIMED has printed."""
+    found = re.search(r'^(\d{19}) (\d{19})$', text, re.MULTILINE)
+    if not found:
+        raise Failure(f'a program does not say when it began and ended: {text.strip()[-200:]}')
+    return int(found.group(1)), int(found.group(2))
 
 
 def by_way(names):

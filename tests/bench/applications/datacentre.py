@@ -6,13 +6,14 @@ The time of a tier is that of its log (%D) without that of the tier behind it, s
 the proxy's. A web server that ends its entry after the proxy has gone on counts that against the proxy."""
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from statistics import mean
 
 import web_trace
-from apache import Apache, access_times, proxy_parts
+from apache import MODULES, PHP, Apache, access_times, proxy_parts
 from application import Application, Figure, Line, address, by_way
 from lab import Failure
+from servers import POSTGRES, Pgbench, await_database
 
 SIZES_KB = (1, 4, 16, 64, 256, 1024)
 BROKEN_UP_KB = (64, 128)
@@ -20,7 +21,26 @@ SMALL_KB = (1, 4, 16, 64)
 TIERS = ('client', 'proxy', 'web server')
 PROXY_PARTS = ('preparing', 'connecting', 'awaiting', 'answering')
 WHOLE = (Line('TCP'), Line('SOVIA'))
-WARM_UP = 5    # requests that come before those that are measured
+ROWS = (1, 100)
+DYNAMIC_TIERS = (*TIERS, 'database')
+ITEMS = '''DROP TABLE IF EXISTS item;
+CREATE TABLE item AS SELECT n AS id, n % 100 AS subject, md5(n::text) AS title, (n % 9000) / 100.0 AS cost
+  FROM generate_series(1, 10000) AS n;
+CREATE INDEX ON item (subject);
+ANALYZE item;
+'''
+# A page with items of one subject. The log of the web server has the microseconds of the database.
+PAGE = '''<?php
+$begin = hrtime(true);
+$database = pg_pconnect("host={host} port={port} user=postgres dbname=postgres sslmode=disable gssencmode=disable");
+$items = pg_query_params($database, "SELECT title, cost FROM item WHERE subject = $1 LIMIT $2",
+  [$_GET["subject"], $_GET["rows"]]);
+$all = pg_fetch_all($items);
+apache_note("database", (string)intdiv(hrtime(true) - $begin, 1000));
+header("Content-Length: " . 80 * count($all));
+foreach ($all as $item) echo str_pad("<p>" . $item["title"] . " " . $item["cost"] . "</p>", 79) . "\\n";
+'''
+WARM_UP = 10    # requests that come before those that are measured
 
 
 def _response(name, title, sizes=SIZES_KB):
@@ -125,4 +145,55 @@ class StaticPages(Application):
                 made['balaji-figure-33'].setdefault(line, {})[size] = fast[part]
 
 
-APPLICATIONS = (StaticPages(),)
+class DynamicPages(Application):
+    """Pages that PHP makes of a table of the database, to which each process of the web server keeps a connection."""
+
+    name = 'dynamic-pages'
+    hosts = 4
+    needs = ('apache2', 'curl', os.path.join(MODULES, PHP), os.path.join(POSTGRES, 'postgres'))
+    figures = (Figure('balaji-dynamic', 'Balaji, section 5.3.2: response time of dynamic pages by tier', 'us', 'TCP', 'rows', ROWS,
+                      (Line('TCP'), *by_way(DYNAMIC_TIERS)[:4], Line('SOVIA'), *by_way(DYNAMIC_TIERS)[4:])),)
+
+    def sample(self, turn):
+        made = {}
+        title = turn.way.title
+        with ExitStack() as stack:
+            stack.enter_context(_database(turn, turn.port + 3))
+            web = stack.enter_context(Apache(turn, 'c', 'web', turn.port).serve_pages())
+            proxy = stack.enter_context(Apache(turn, 'b', 'proxy', turn.port + 1).pass_on(f'{address("c")}:{turn.port}'))
+            with open(os.path.join(web.folder, 'files', 'page.php'), 'w', encoding='ascii') as file:
+                file.write(PAGE.format(host=address('d'), port=turn.port + 3))
+            for rows in ROWS:
+                for part, value in self._pages(turn, proxy, web, rows).items():
+                    made.setdefault(f'{title}, {part}' if part else title, {})[rows] = value
+        return {'balaji-dynamic': made}
+
+    @staticmethod
+    def _pages(turn, proxy, web, rows):
+        """Mean microseconds of each tier, and of the whole, whose name is empty."""
+        before = {server: len(server.said('access.log')) for server in (proxy, web)}
+        count = WARM_UP + (20 if turn.quick else 100)
+        paths = [(f'page.php?subject={number % 100}&rows={rows}', 80 * rows) for number in range(count)]
+        seen = mean(fetch(turn, proxy.port, paths, turn.way.is_sovia)[WARM_UP:])
+        proxied, made = (access_times(server.said('access.log', before[server]))[WARM_UP:] for server in (proxy, web))
+        at_proxy, at_web, at_database = mean(each for each, _ in proxied), mean(each for each, _ in made), \
+            mean(each for _, each in made)
+        return {'': seen, 'client': seen - at_proxy, 'proxy': at_proxy - at_web, 'web server': at_web - at_database,
+                'database': at_database}
+
+
+@contextmanager
+def _database(turn, port):
+    """PostgreSQL with its table."""
+    log = os.path.join(turn.work, 'database.log')
+    program = turn.lab.start('d', log, *turn.way.launcher(), *Pgbench(1).server(turn.way, port, turn.work))
+    try:
+        await_database(turn.lab, 'd', port)
+        turn.lab.run('d', os.path.join(POSTGRES, 'psql'), '-q', '-h', '127.0.0.1', '-p', str(port), '-U', 'postgres', '-c', ITEMS,
+                     'postgres')
+        yield
+    finally:
+        turn.lab.stop(program)
+
+
+APPLICATIONS = (StaticPages(), DynamicPages())

@@ -419,11 +419,13 @@ class ViplBeside(Load):
 
 
 class Ftp(Load):
-    """netkit-ftp and linux-ftpd, as ./demo builds them: one transfer in a session of its own."""
+    """netkit-ftp and linux-ftpd, as ./demo builds them: one transfer in a session of its own. `host`: the server's, as
+    the client calls it."""
 
-    def __init__(self, direction, size):
+    def __init__(self, direction, size, host='b'):
         self.direction = direction
         self.size = size
+        self.host = host
         self.built = os.path.join(os.environ.get('VIADUCT_BUILD', os.path.join(ROOT, 'build')),
                                   'examples', 'ftp', 'upstream')
 
@@ -446,7 +448,8 @@ class Ftp(Load):
             server = demo.pairs.Server(lab, self._pair(), way.is_sovia, port, folder)
             source, target = (near, server.home) if self.direction == 'put' else (server.home, near)
             demo.files.make(os.path.join(source, 'file'), self.size)
-            with demo.client.Client(lab.words('a', *self._pair().client_words(way.is_sovia, False, port))) as client:
+            words = self._pair().client_words(way.is_sovia, False, port, self.host)
+            with demo.client.Client(lab.words('a', *words)) as client:
                 client.login(near)
                 with Meter() as meter:
                     seconds, _ = client.transfer(f'{self.direction} file moved')

@@ -51,16 +51,20 @@ class Pgbench(Load):
                 '-c', str(self.clients), '-j', str(min(2, self.clients)), '-T', '2', 'postgres']
 
     def ask(self, lab, launcher, way, port):
-        # The port is open before the database takes clients.
-        ready = lab.words(lab.place.server, os.path.join(POSTGRES, 'pg_isready'), '-q', '-h', '127.0.0.1', '-p', str(port))
-        end = time.monotonic() + 15
-        while subprocess.run(ready, check=False, timeout=20).returncode != 0:
-            if time.monotonic() > end:
-                raise Failure('the database takes no clients')
-            time.sleep(0.05)
+        await_database(lab, lab.place.server, port)
         return super().ask(lab, launcher, way, port)
 
     figures = staticmethod(outputs.pgbench)
+
+
+def await_database(lab, host, port):
+    """Waits until PostgreSQL takes clients. Its port is open before."""
+    ready = lab.words(host, os.path.join(POSTGRES, 'pg_isready'), '-q', '-h', '127.0.0.1', '-p', str(port))
+    end = time.monotonic() + 15
+    while subprocess.run(ready, check=False, timeout=20).returncode != 0:
+        if time.monotonic() > end:
+            raise Failure('the database takes no clients')
+        time.sleep(0.05)
 
 
 HAPROXY = '''global

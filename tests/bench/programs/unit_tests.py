@@ -19,10 +19,12 @@ import applications
 import benches
 import datacentre
 import figures
+import filesystem
 import idle
 import outputs
 import results
 import rows
+import rpc
 import tables
 import viabench
 import web_trace
@@ -470,6 +472,18 @@ class Applications(unittest.TestCase):
         for text in ('200 10 0.5\n', '200 10 0.5\n404 20 0.25\n', '200 10 0.5\n200 19 0.25\n'):
             with self.assertRaises(Failure):
                 datacentre.curl_times(text, [10, 20])
+
+    def test_clients_together_have_the_bandwidth_from_the_first_begin_to_the_last_end(self):
+        texts = ['copied 8 bytes\n1795828114000000000 1795828115000000000\n', '1795828114500000000 1795828116000000000\n']
+        self.assertEqual(filesystem.bandwidth(texts, 10000000), 10.0)
+        with self.assertRaises(Failure):
+            filesystem.bandwidth([texts[0], 'copied 8 bytes\n'], 10000000)
+
+    def test_a_call_takes_what_the_client_prints_last(self):
+        self.assertEqual(rpc.microseconds('13.250\n'), 13.25)
+        for text in ('', 'rpc_calls: RPC: Timed out\n'):
+            with self.assertRaises(Failure):
+                rpc.microseconds(text)
 
     def test_a_log_of_requests_tells_of_the_database_too(self):
         self.assertEqual(apache.access_times('120 200 -\n300 200 80\n'), [(120.0, 0.0), (300.0, 80.0)])
