@@ -130,6 +130,7 @@ void Link::begin(Peer& peer, Clock::time_point now) {
   peer.told = VIP_SUCCESS;
   peer.wants_answer = true;
   peer.hello_time = now;
+  set_offload();
 }
 
 void Link::lose(Peer& peer) {
@@ -137,6 +138,7 @@ void Link::lose(Peer& peer) {
   if (waiting_.peer == &peer) drop_waiting();
   // The peer's addresses stay assigned to it until another host that is there claims them.
   peer.end(free_);
+  set_offload();
   next_look_ = {};
 }
 
@@ -209,6 +211,8 @@ void Link::on_hello(Peer& peer, const Slot& slot) {
   }
   peer.heard = true;
   if (hello->heard) peer.wants_answer = false;
+  peer.takes_uncut_udp = hello->takes_uncut_udp;
+  set_offload();
   if (told(peer.name()) == nullptr) set_routes(peer, hello->addresses);
   if (hello->wants_answer) say_hello(peer);
 }
@@ -229,10 +233,18 @@ void Link::say_hello(Peer& peer) {
   Hello hello;
   hello.wants_answer = peer.wants_answer;
   hello.heard = peer.heard;
+  hello.takes_uncut_udp = tun_.takes_uncut_udp();
   for (const IpPrefix& prefix : routes_.own()) hello.addresses.push_back(prefix.address);
   Slot* const slot = free_.back();
   const auto bytes = static_cast<std::uint32_t>(hello.encode(slot->data));
   if (peer.send(slot, bytes, true)) free_.pop_back();
+}
+
+// The interface has one setting for all peers, so the one that takes least decides.
+void Link::set_offload() {
+  tun_.leave_udp_uncut(std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
+    return !peer->connected() || peer->takes_uncut_udp;
+  }));
 }
 
 // ------------------------------------------------------------------------------------ to the peers

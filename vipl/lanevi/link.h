@@ -60,6 +60,7 @@ class Link {
   void on_hello(Peer& peer, const Slot& slot);
   void set_routes(Peer& peer, const std::vector<IpAddress>& addresses);
   void say_hello(Peer& peer);
+  void set_offload();
 
   void route(Slot* slot, std::uint32_t bytes);
   void send_to_all(Slot* slot, std::uint32_t bytes);
