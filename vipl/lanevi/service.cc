@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kAgentIntervalMs = 500;
 constexpr std::chrono::milliseconds kBusyInterval{5};
-constexpr std::chrono::microseconds kSpin{50};  // a sleep and the wake-up after it cost about half of that
+constexpr std::chrono::microseconds kSpin{100};  // an answer comes by then, also over a network of 1 Gb/s
 
 // Looks for traffic again and again for a while after the last packet, and gives the processor to others between two looks.
 class Spin {
