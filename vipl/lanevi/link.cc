@@ -146,8 +146,8 @@ void Link::lose(Peer& peer) {
 // peers
 
 bool Link::take_completions() {
-  int taken = 0;
-  for (; taken < kAtOnce; ++taken) {
+  bool any_received = false;
+  for (int taken = 0; taken < kAtOnce; ++taken) {
     VIP_VI_HANDLE vi;
     VIP_BOOLEAN received;
     if (VipxCQDone(nic_.queue(), &vi, &received) != VIP_SUCCESS) break;
@@ -156,8 +156,9 @@ bool Link::take_completions() {
     // The first messages may come before the state of the connection was looked at.
     if (!peer->connected()) watch(*peer, Clock::now());
     received ? take_received(*peer) : take_sent(*peer);
+    any_received |= received != 0;
   }
-  return taken > 0;
+  return any_received;
 }
 
 void Link::take_sent(Peer& peer) {

@@ -116,12 +116,13 @@ void Service::carry() {
   Clock::time_point look{};
   Spin spin(link.queue());
   while (!stopped_) {
-    bool busy = link.take_completions();
-    busy |= link.read_interface();
+    const bool received = link.take_completions();
+    const bool sent = link.read_interface();
     const Clock::time_point now = Clock::now();
     const Clock::time_point next = link.on_time(now);
-    if (busy) spin.begin(now);
-    const bool awake = busy || spin.again(now);
+    if (received || sent) spin.begin(now);
+    // After packets of the interface the programs that send them have their turn.
+    const bool awake = received || spin.again(now);
     // While there is traffic, a system call in each round would cost too much.
     if (awake && now < look) continue;
     counters_.sleeps += !awake;
