@@ -38,7 +38,7 @@ integration_tests = \
 	tests/integration/viabench.test
 
 TESTS += $(integration_tests)
-EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/integration/copy_stream.py tests/integration/unix_sockets.py tests/integration/dissector.py \
+EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/integration/copy_stream.py tests/integration/uncut_udp.py tests/integration/unix_sockets.py tests/integration/dissector.py \
 	tests/integration/datagrams.py tests/integration/egress_programs.py \
 	tests/integration/conformance.sh tests/lab/setup.sh
 

@@ -49,6 +49,9 @@ std::uint32_t pack_limit(const Vi& vi) {
 // its length, and more if the peer's processor is busy with the one before.
 constexpr unsigned kTrainQuantum = 88;
 constexpr unsigned kFirstTrains = kBatch;
+// A message of Unreliable Delivery that fits into one train is not cut: its sender is often busy with streams, and pays
+// for each train.
+constexpr unsigned kWholeTrain = 45;
 
 constexpr std::uint64_t kIdle = 250'000'000;  // ns
 
@@ -335,7 +338,8 @@ bool Transmitter<Platform>::transmit(ViIndex i, unsigned& sent) {
     if (!load_next(i, message)) return false;
     const std::uint32_t first_psn = vi.tx.send_next - vi.tx.current_sent;
     const bool by_train = goes_by_train(vi, message.payload, std::min(message.payload, message.stream()));
-    const bool first_trains = by_train && vi.tx.send_una == first_psn;
+    const bool whole = vi.reliability == vip::kUnreliable && vi.tx.current_frames <= kWholeTrain;
+    const bool first_trains = by_train && vi.tx.send_una == first_psn && !whole;
     if (by_train && !std::exchange(quantum_of_trains, true)) quantum += kTrainQuantum - kQuantum;
     const unsigned batch = vi.tx.path == Path::kLocal ? 1 : first_trains ? kFirstTrains : kBatch;
     unsigned wanted = std::min({quantum, room, vi.tx.current_frames - vi.tx.current_sent, batch});

@@ -29,6 +29,7 @@ std::string Counters::text() const {
   const auto row = [&](const std::string& name, std::uint64_t value) {
     out += "lanevi_" + name + " " + std::to_string(value) + "\n";
   };
+  row("sleeps", sleeps);
   row("drop_unknown", drop_unknown);
   row("drop_malformed", drop_malformed);
   row("drop_no_agent", drop_no_agent);

@@ -26,6 +26,7 @@ struct PeerCounters {
 };
 
 struct Counters {
+  std::uint64_t sleeps = 0;  // for want of packets in both directions
   std::map<std::string, PeerCounters> peers;  // by the name of the host
   std::uint64_t drop_unknown = 0;             // to send: no host has said that it has the address
   std::uint64_t drop_malformed = 0;           // to send: no packet of IP

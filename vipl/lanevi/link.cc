@@ -130,6 +130,7 @@ void Link::begin(Peer& peer, Clock::time_point now) {
   peer.told = VIP_SUCCESS;
   peer.wants_answer = true;
   peer.hello_time = now;
+  set_offload();
 }
 
 void Link::lose(Peer& peer) {
@@ -137,6 +138,7 @@ void Link::lose(Peer& peer) {
   if (waiting_.peer == &peer) drop_waiting();
   // The peer's addresses stay assigned to it until another host that is there claims them.
   peer.end(free_);
+  set_offload();
   next_look_ = {};
 }
 
@@ -144,8 +146,8 @@ void Link::lose(Peer& peer) {
 // peers
 
 bool Link::take_completions() {
-  int taken = 0;
-  for (; taken < kAtOnce; ++taken) {
+  bool any_received = false;
+  for (int taken = 0; taken < kAtOnce; ++taken) {
     VIP_VI_HANDLE vi;
     VIP_BOOLEAN received;
     if (VipxCQDone(nic_.queue(), &vi, &received) != VIP_SUCCESS) break;
@@ -154,8 +156,9 @@ bool Link::take_completions() {
     // The first messages may come before the state of the connection was looked at.
     if (!peer->connected()) watch(*peer, Clock::now());
     received ? take_received(*peer) : take_sent(*peer);
+    any_received |= received != 0;
   }
-  return taken > 0;
+  return any_received;
 }
 
 void Link::take_sent(Peer& peer) {
@@ -209,6 +212,8 @@ void Link::on_hello(Peer& peer, const Slot& slot) {
   }
   peer.heard = true;
   if (hello->heard) peer.wants_answer = false;
+  peer.takes_uncut_udp = hello->takes_uncut_udp;
+  set_offload();
   if (told(peer.name()) == nullptr) set_routes(peer, hello->addresses);
   if (hello->wants_answer) say_hello(peer);
 }
@@ -229,10 +234,18 @@ void Link::say_hello(Peer& peer) {
   Hello hello;
   hello.wants_answer = peer.wants_answer;
   hello.heard = peer.heard;
+  hello.takes_uncut_udp = tun_.takes_uncut_udp();
   for (const IpPrefix& prefix : routes_.own()) hello.addresses.push_back(prefix.address);
   Slot* const slot = free_.back();
   const auto bytes = static_cast<std::uint32_t>(hello.encode(slot->data));
   if (peer.send(slot, bytes, true)) free_.pop_back();
+}
+
+// The interface has one setting for all peers, so the one that takes least decides.
+void Link::set_offload() {
+  tun_.leave_udp_uncut(std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
+    return !peer->connected() || peer->takes_uncut_udp;
+  }));
 }
 
 // ------------------------------------------------------------------------------------ to the peers

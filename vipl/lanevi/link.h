@@ -26,7 +26,7 @@ class Link {
   VIP_CQ_HANDLE queue() const { return nic_.queue(); }
   int news() const { return directory_->news(); }
 
-  // Each function does a bounded amount of work. True if there was any.
+  // Each function does a bounded amount of work. True if packets came, from peers or from the interface.
   bool take_completions();
   bool read_interface();
   void take_news();
@@ -60,6 +60,7 @@ class Link {
   void on_hello(Peer& peer, const Slot& slot);
   void set_routes(Peer& peer, const std::vector<IpAddress>& addresses);
   void say_hello(Peer& peer);
+  void set_offload();
 
   void route(Slot* slot, std::uint32_t bytes);
   void send_to_all(Slot* slot, std::uint32_t bytes);

@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::uint8_t kWantsAnswer = 1;
 constexpr std::uint8_t kHeard = 2;
+constexpr std::uint8_t kTakesUncutUdp = 4;  // not said by older hosts, and passed over by them
 constexpr std::size_t kIpv4Header = 20;
 constexpr std::size_t kIpv6Header = 40;
 
@@ -22,7 +23,8 @@ std::optional<PacketEnds> ends_of(const std::uint8_t* message, std::size_t bytes
 
 std::size_t Hello::encode(std::uint8_t* to) const {
   const std::size_t count = std::min(addresses.size(), kMostAddresses);
-  to[0] = static_cast<std::uint8_t>((wants_answer ? kWantsAnswer : 0) | (heard ? kHeard : 0));
+  to[0] = static_cast<std::uint8_t>((wants_answer ? kWantsAnswer : 0) | (heard ? kHeard : 0) |
+                                    (takes_uncut_udp ? kTakesUncutUdp : 0));
   to[1] = static_cast<std::uint8_t>(count);
   to[2] = to[3] = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -36,6 +38,7 @@ std::optional<Hello> Hello::decode(const std::uint8_t* from, std::size_t bytes) 
   Hello out;
   out.wants_answer = (from[0] & kWantsAnswer) != 0;
   out.heard = (from[0] & kHeard) != 0;
+  out.takes_uncut_udp = (from[0] & kTakesUncutUdp) != 0;
   for (std::size_t i = 0; i < from[1]; ++i) {
     out.addresses.push_back(IpAddress::of_ipv6(from + 4 + 16 * i));
   }

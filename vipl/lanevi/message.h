@@ -39,6 +39,7 @@ struct Hello {
 
   bool wants_answer = false;  // the sender does not know yet whether its hello was heard
   bool heard = false;         // the sender has heard the receiver's hello
+  bool takes_uncut_udp = false;  // the sender's kernel cuts data of UDP that a packet brings in one piece
   std::vector<IpAddress> addresses;
 
   // Returns how many bytes the hello has, kMostBytes at most; addresses that do not fit are left out.

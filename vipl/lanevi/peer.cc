@@ -46,7 +46,7 @@ void Peer::end(std::vector<Slot*>& freed) {
   VipDisconnect(vi_);
   state_ = State::kApart;
   counters_.connected = false;
-  stalled = wants_answer = heard = false;
+  stalled = wants_answer = heard = takes_uncut_udp = false;
   while (Slot* const slot = take_sent()) freed.push_back(slot);
   posted_ = 0;
   while (Slot* const slot = take_received()) give_back(slot);

@@ -57,6 +57,7 @@ class Peer {
   bool stalled = false;       // nothing has gone through for a while
   bool wants_answer = false;  // the peer has not said that it heard our hello
   bool heard = false;         // we have heard the peer's hello
+  bool takes_uncut_udp = false;
   Clock::time_point hello_time{};
   VIP_RETURN told = VIP_SUCCESS;  // the failure that was logged last
 

@@ -20,6 +20,8 @@ namespace viaduct::lanevi {
 namespace {
 
 constexpr char kDevice[] = "/dev/net/tun";
+constexpr unsigned long kOffloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
+constexpr unsigned long kUncutUdp = 0x20 | 0x40;  // TUN_F_USO4 | TUN_F_USO6, which headers before Linux 6.2 lack
 
 ifreq request_for(const std::string& name) {
   ifreq out{};
@@ -89,8 +91,8 @@ unsigned prefix_bits(const sockaddr* mask) {
 
 }  // namespace
 
-Tun::Tun(const Options& options) : name_(options.interface) {
-  open(options.offload);
+Tun::Tun(const Options& options) : name_(options.interface), offload_(options.offload) {
+  open();
   try {
     configure(options);
   } catch (...) {
@@ -101,24 +103,31 @@ Tun::Tun(const Options& options) : name_(options.interface) {
 
 Tun::~Tun() { close(descriptor_); }
 
-void Tun::open(bool offload) {
+void Tun::open() {
   descriptor_ = ::open(kDevice, O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (descriptor_ < 0) fail(kDevice);
   ifreq request = request_for(name_);
   request.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR;
   int header = kPacketHeader;
   int little = 1;
-  const unsigned long offloads = offload ? TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 : 0;
   if (ioctl(descriptor_, TUNSETIFF, &request) != 0 ||
       ioctl(descriptor_, TUNSETVNETHDRSZ, &header) != 0 ||
-      ioctl(descriptor_, TUNSETVNETLE, &little) != 0 ||
-      ioctl(descriptor_, TUNSETOFFLOAD, offloads) != 0) {
+      ioctl(descriptor_, TUNSETVNETLE, &little) != 0 || !set_offload(offload_ ? kOffloads : 0)) {
     const int reason = errno;
     close(descriptor_);
     errno = reason;
     fail("interface " + name_);
   }
   name_ = request.ifr_name;
+  takes_uncut_udp_ = set_offload(kOffloads | kUncutUdp);
+  set_offload(offload_ ? kOffloads : 0);
+}
+
+bool Tun::set_offload(unsigned long flags) { return ioctl(descriptor_, TUNSETOFFLOAD, flags) == 0; }
+
+void Tun::leave_udp_uncut(bool uncut) {
+  if (!offload_ || !takes_uncut_udp_ || uncut == udp_uncut_) return;
+  if (set_offload(uncut ? kOffloads | kUncutUdp : kOffloads)) udp_uncut_ = uncut;
 }
 
 void Tun::configure(const Options& options) {

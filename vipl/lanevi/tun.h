@@ -29,14 +29,23 @@ class Tun {
   // Writes a packet. False if the kernel does not take it.
   bool write(const std::uint8_t* from, std::size_t bytes);
 
+  // Whether the kernel knows data of UDP that is not cut to datagrams (Linux 6.2).
+  bool takes_uncut_udp() const { return takes_uncut_udp_; }
+  // Has the kernel hand out such data, or cut it, from the next packet on. Does nothing without offload.
+  void leave_udp_uncut(bool uncut);
+
   // The addresses that it has now, also those that this object did not set.
   std::vector<IpPrefix> addresses() const;
 
  private:
-  void open(bool offload);
+  void open();
+  bool set_offload(unsigned long flags);
   void configure(const Options& options);
 
   std::string name_;
+  const bool offload_;
+  bool takes_uncut_udp_ = false;
+  bool udp_uncut_ = false;
   int descriptor_ = -1;
 };
 

@@ -85,13 +85,14 @@ TEST(Message, NothingIsReadOfWhatIsTooShort) {
 }
 
 TEST(Hello, IsReadAsItWasWritten) {
-  Hello hello{true, false, {at("10.0.0.1"), at("fd99::1")}};
+  Hello hello{true, false, true, {at("10.0.0.1"), at("fd99::1")}};
   std::uint8_t bytes[Hello::kMostBytes];
   const std::size_t length = hello.encode(bytes);
   const auto read = Hello::decode(bytes, length);
   ASSERT_TRUE(read);
   EXPECT_TRUE(read->wants_answer);
   EXPECT_FALSE(read->heard);
+  EXPECT_TRUE(read->takes_uncut_udp);
   EXPECT_EQ(read->addresses, hello.addresses);
   for (std::size_t shorter = 0; shorter < length; ++shorter) {
     EXPECT_FALSE(Hello::decode(bytes, shorter)) << shorter;
