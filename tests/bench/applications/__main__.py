@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
+from itertools import count, groupby
 
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), 'programs'))
 # pylint: disable=wrong-import-position
@@ -90,19 +91,18 @@ def one_sample(application, turn):
         return {}, ' '.join(re.sub(r'\x1b\[[0-9;]*m', '', str(failure)).split())
 
 
-def measure(application, options, work):
-    """All samples of an application, in a lab of its own, and its failures by way."""
-    samples, failed, port = [], {}, FIRST_PORT
-    with Lab(application.place()) as lab:
-        for number in range(options.rounds):
-            for way in turns(application.ways, number):
-                port += 10  # one that was in use may not be free again at once
-                begin = time.monotonic()
-                sample, failure = one_sample(application, Turn(lab, way, work, port, options.quick))
-                say(f'  round {number + 1}, {way.title}: {failure or "done"} ({time.monotonic() - begin:.1f} s)')
-                samples.append(sample)
-                if failure:
-                    failed.setdefault(way.title, []).append(failure)
+def measure(application, lab, options, work, ports):
+    """All samples of an application, and its failures by way."""
+    samples, failed = [], {}
+    for number in range(options.rounds):
+        for way in turns(application.ways, number):
+            begin = time.monotonic()
+            # Ports that were in use may not be free again at once.
+            sample, failure = one_sample(application, Turn(lab, way, work, next(ports), options.quick))
+            say(f'  round {number + 1}, {way.title}: {failure or "done"} ({time.monotonic() - begin:.1f} s)')
+            samples.append(sample)
+            if failure:
+                failed.setdefault(way.title, []).append(failure)
     return samples, failed
 
 
@@ -115,7 +115,7 @@ def show(row):
                                                for value in line[applications.NETWORK]))
 
 
-def measure_application(application, options, work):
+def measure_application(application, lab, options, work, ports):
     """The rows of its figures."""
     missing = application.missing()
     before = calm(options)
@@ -124,17 +124,33 @@ def measure_application(application, options, work):
     if missing:
         say(f'  not run: {missing}')
         return [applications.not_run(figure, missing) for figure in application.figures]
-    try:
-        samples, failed = measure(application, options, work)
-    except Failure as failure:
-        say(f'  not run: {failure}')
-        return [applications.not_run(figure, str(failure)) for figure in application.figures]
+    samples, failed = measure(application, lab, options, work, ports)
     time.sleep(0.5)
     after = idle.look()
     rows = [applications.row_result(figure, [each[figure.name] for each in samples if figure.name in each], failed,
                                     (before.idle_percent, after.idle_percent)) for figure in application.figures]
     for row in rows:
         show(row)
+    return rows
+
+
+def measure_all(options, work):
+    """The rows of all that were chosen. Applications with the same hosts that come one after the other share a lab."""
+    rows, ports = [], count(FIRST_PORT, 10)
+    for _, group in groupby(options.chosen, key=lambda each: each.hosts):
+        group = list(group)
+        try:
+            with Lab(group[0].place()) as lab:
+                for application in group:
+                    say(application.name)
+                    rows += measure_application(application, lab, options, work, ports)
+                    save(options, rows)
+        except Failure as failure:
+            say(f'no lab: {failure}')
+            known = {row['row'] for row in rows}
+            rows += [applications.not_run(figure, str(failure)) for each in group for figure in each.figures
+                     if figure.name not in known]
+            save(options, rows)
     return rows
 
 
@@ -168,14 +184,10 @@ def main():
     if not (first.is_quiet or options.not_idle):
         print(f'bench-applications: the machine is not idle, and nothing is measured: {first}', file=sys.stderr)
         return NOT_IDLE
-    rows = []
     work = tempfile.mkdtemp(prefix='bench-applications-')
     try:
         os.chmod(work, 0o755)
-        for number, application in enumerate(options.chosen, 1):
-            say(f'{number}/{len(options.chosen)} {application.name}')
-            rows += measure_application(application, options, work)
-            save(options, rows)
+        rows = measure_all(options, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     say(f'the results are in {options.output}')
