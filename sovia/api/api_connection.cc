@@ -96,55 +96,63 @@ int sovia_listen(int fd, int backlog) {
 }
 
 int sovia_accept(int fd, sockaddr* address, socklen_t* length) {
-  libc::prepare();
-  return accepted(fd, libc::accept(fd, address, length), 0);
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    return accepted(fd, libc::accept(fd, address, length), 0);
+  });
 }
 
 int sovia_accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
-  libc::prepare();
-  return accepted(fd, libc::accept4(fd, address, length, flags), flags);
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    return accepted(fd, libc::accept4(fd, address, length, flags), flags);
+  });
 }
 
 int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
-  if (table::peek(fd) == nullptr) {
-    const int result = libc::connect(fd, address, length);
-    if (result == 0 && datagram::table::knows(fd)) datagram::connected(fd, address, length);
-    return result;
-  }
-  // AF_UNSPEC ends the connection, and the socket may then get another.
-  const bool ends = length >= sizeof address->sa_family &&
-                    can_read(address, sizeof address->sa_family) &&
-                    address->sa_family == AF_UNSPEC;
-  if (ends) {
-    const Call socket = may_use_lane(fd);
-    if (socket) socket->leave_for_good(fd, Reason::kEnd);
-  }
-
-  const int result = libc::connect(fd, address, length);
-  // A connect() that a signal interrupts goes on in the kernel.
-  if (!ends && (result == 0 || errno == EINPROGRESS || errno == EINTR)) {
-    counters::add(Counter::kConnections);
-    const int error = errno;
-    if (const Call socket = may_use_lane(fd)) {
-      if (result == 0) {
-        connection_made(*socket, fd, Role::kCaller);
-      } else {
-        socket->demand.set_connecting();
-      }
+  return keeping_errno([&]() -> int {
+    if (table::peek(fd) == nullptr) {
+      const int result = libc::connect(fd, address, length);
+      if (result == 0 && datagram::table::knows(fd)) datagram::connected(fd, address, length);
+      return result;
     }
-    errno = error;
-  }
-  return result;
+    // AF_UNSPEC ends the connection, and the socket may then get another.
+    const bool ends = length >= sizeof address->sa_family &&
+                      can_read(address, sizeof address->sa_family) &&
+                      address->sa_family == AF_UNSPEC;
+    if (ends) {
+      const Call socket = may_use_lane(fd);
+      if (socket) socket->leave_for_good(fd, Reason::kEnd);
+    }
+
+    const int result = libc::connect(fd, address, length);
+    // A connect() that a signal interrupts goes on in the kernel.
+    if (!ends && (result == 0 || errno == EINPROGRESS || errno == EINTR)) {
+      counters::add(Counter::kConnections);
+      const int error = errno;
+      if (const Call socket = may_use_lane(fd)) {
+        if (result == 0) {
+          connection_made(*socket, fd, Role::kCaller);
+        } else {
+          socket->demand.set_connecting();
+        }
+      }
+      errno = error;
+    }
+    return result;
+  });
 }
 
 int sovia_shutdown(int fd, int how) {
-  if (const Socket* const known = table::peek(fd); known != nullptr && known->modes.carries_messages()) {
-    const Call socket(fd);
-    if (socket) return socket->shutdown(fd, how);
-  }
-  datagram::table::give_up(fd, Reason::kOption);
-  const Call socket = may_use_lane(fd);
-  return socket ? socket->shutdown(fd, how) : libc::shutdown(fd, how);
+  return keeping_errno([&]() -> int {
+    if (const Socket* const known = table::peek(fd); known != nullptr && known->modes.carries_messages()) {
+      const Call socket(fd);
+      if (socket) return socket->shutdown(fd, how);
+    }
+    datagram::table::give_up(fd, Reason::kOption);
+    const Call socket = may_use_lane(fd);
+    return socket ? socket->shutdown(fd, how) : libc::shutdown(fd, how);
+  });
 }
 
 int sovia_getsockname(int fd, sockaddr* address, socklen_t* length) {

@@ -126,12 +126,12 @@ bool is_valid(const timespec& time) {
 ssize_t send_datagram(int fd, const void* data, size_t bytes, int flags, const sockaddr* address = nullptr,
                       socklen_t length = 0) {
   const iovec piece = {const_cast<void*>(data), bytes};
-  return datagram::send(fd, &piece, 1, flags, address, length);
+  return keeping_errno([&] { return datagram::send(fd, &piece, 1, flags, address, length); });
 }
 ssize_t receive_datagram(int fd, void* data, size_t bytes, int flags, sockaddr* address = nullptr,
                          socklen_t* length = nullptr) {
   const iovec piece = {data, bytes};
-  return datagram::receive(fd, &piece, 1, flags, address, length);
+  return keeping_errno([&] { return datagram::receive(fd, &piece, 1, flags, address, length); });
 }
 
 // readv and writev on a UDP socket.
@@ -195,14 +195,16 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
     if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, flags);
     return libc::send(fd, data, bytes, flags);
   }
-  if (known->modes.carries_messages()) return messages::send(fd, data, bytes, flags);
+  if (known->modes.carries_messages()) return keeping_errno([&] { return messages::send(fd, data, bytes, flags); });
   if (!known->may_use_lane()) return kernel_sent(libc::send(fd, data, bytes, flags));
-  return send_by_lane(fd, *known, data, bytes, flags, [=] { return libc::send(fd, data, bytes, flags); });
+  return keeping_errno([&] {
+    return send_by_lane(fd, *known, data, bytes, flags, [=] { return libc::send(fd, data, bytes, flags); });
+  });
 }
 
 ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const sockaddr* address,
                      socklen_t length) {
-  if (messages::carried(fd)) return messages::send(fd, data, bytes, flags);
+  if (messages::carried(fd)) return keeping_errno([&] { return messages::send(fd, data, bytes, flags); });
   // TCP ignores the address after a check that it is readable.
   if (address == nullptr || (length <= sizeof(sockaddr_storage) && may_use_lane(fd))) {
     return sovia_send(fd, data, bytes, flags);
@@ -212,57 +214,61 @@ ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const so
 }
 
 ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
-  const Socket* const known = table::peek(fd);
-  msghdr given;
-  if (known == nullptr && datagram::table::knows(fd)) {
-    return take(given, message) ? datagram::send_message(fd, given, flags) : libc::sendmsg(fd, message, flags);
-  }
-  if (known == nullptr) {
-    if (!take(given, message) || given.msg_controllen == 0 ||
-        !can_read(given.msg_control, given.msg_controllen)) {
-      return libc::sendmsg(fd, message, flags);
+  return keeping_errno([&]() -> ssize_t {
+    const Socket* const known = table::peek(fd);
+    msghdr given;
+    if (known == nullptr && datagram::table::knows(fd)) {
+      return take(given, message) ? datagram::send_message(fd, given, flags) : libc::sendmsg(fd, message, flags);
     }
-    const scm_rights::Outgoing outgoing(given);
-    return libc::sendmsg(fd, outgoing.message(), flags);
-  }
-  if (known->modes.carries_messages()) return messages::send(fd, message, flags);
-  const Call socket = may_use_lane(fd);
-  if (!socket || !take(given, message) || refused(given.msg_iov, given.msg_iovlen) ||
-      empty(given.msg_iov, given.msg_iovlen)) {
-    return kernel_sent(libc::sendmsg(fd, message, flags));
-  }
-  if ((flags & kKernelSends) != 0 || given.msg_controllen != 0) {
-    leave_to_send(fd, *socket, flags);
-    const signals::Outside outside;
-    return kernel_sent(libc::sendmsg(fd, message, flags));
-  }
-  return socket->send(fd, given.msg_iov, given.msg_iovlen, flags);
+    if (known == nullptr) {
+      if (!take(given, message) || given.msg_controllen == 0 ||
+          !can_read(given.msg_control, given.msg_controllen)) {
+        return libc::sendmsg(fd, message, flags);
+      }
+      const scm_rights::Outgoing outgoing(given);
+      return libc::sendmsg(fd, outgoing.message(), flags);
+    }
+    if (known->modes.carries_messages()) return messages::send(fd, message, flags);
+    const Call socket = may_use_lane(fd);
+    if (!socket || !take(given, message) || refused(given.msg_iov, given.msg_iovlen) ||
+        empty(given.msg_iov, given.msg_iovlen)) {
+      return kernel_sent(libc::sendmsg(fd, message, flags));
+    }
+    if ((flags & kKernelSends) != 0 || given.msg_controllen != 0) {
+      leave_to_send(fd, *socket, flags);
+      const signals::Outside outside;
+      return kernel_sent(libc::sendmsg(fd, message, flags));
+    }
+    return socket->send(fd, given.msg_iov, given.msg_iovlen, flags);
+  });
 }
 
 int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
-  const Call socket = may_use_lane(fd);
-  if (count > kMostMessages) count = kMostMessages;
-  if (!socket && !messages::carried(fd) && !datagram::table::concerns(fd)) {
-    bool more = false;
-    for (unsigned i = 0; i < count; ++i) {
-      msghdr message;
-      if (!take(message, &messages[i].msg_hdr)) break;
-      if (message.msg_controllen == 0) continue;
-      if (!can_read(message.msg_control, message.msg_controllen)) break;
-      more = scm_rights::Outgoing(message).has_more() || more;
+  return keeping_errno([&]() -> int {
+    const Call socket = may_use_lane(fd);
+    if (count > kMostMessages) count = kMostMessages;
+    if (!socket && !messages::carried(fd) && !datagram::table::concerns(fd)) {
+      bool more = false;
+      for (unsigned i = 0; i < count; ++i) {
+        msghdr message;
+        if (!take(message, &messages[i].msg_hdr)) break;
+        if (message.msg_controllen == 0) continue;
+        if (!can_read(message.msg_control, message.msg_controllen)) break;
+        more = scm_rights::Outgoing(message).has_more() || more;
+      }
+      if (!more) return libc::sendmmsg(fd, messages, count, flags);
     }
-    if (!more) return libc::sendmmsg(fd, messages, count, flags);
-  }
-  unsigned done = 0;
-  for (; done < count; ++done) {
-    const ssize_t sent = sovia_sendmsg(fd, &messages[done].msg_hdr, flags);
-    if (sent < 0) break;
-    if (!put(&messages[done].msg_len, static_cast<unsigned>(sent))) {
-      errno = EFAULT;
-      break;
+    unsigned done = 0;
+    for (; done < count; ++done) {
+      const ssize_t sent = sovia_sendmsg(fd, &messages[done].msg_hdr, flags);
+      if (sent < 0) break;
+      if (!put(&messages[done].msg_len, static_cast<unsigned>(sent))) {
+        errno = EFAULT;
+        break;
+      }
     }
-  }
-  return done == 0 && count != 0 ? -1 : static_cast<int>(done);
+    return done == 0 && count != 0 ? -1 : static_cast<int>(done);
+  });
 }
 
 ssize_t sovia_write(int fd, const void* data, size_t bytes) {
@@ -271,44 +277,50 @@ ssize_t sovia_write(int fd, const void* data, size_t bytes) {
     if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, 0);
     return libc::write(fd, data, bytes);
   }
-  if (known->modes.carries_messages()) return messages::send(fd, data, bytes, 0);
+  if (known->modes.carries_messages()) return keeping_errno([&] { return messages::send(fd, data, bytes, 0); });
   if (!known->may_use_lane()) return kernel_sent(libc::write(fd, data, bytes));
-  return send_by_lane(fd, *known, data, bytes, 0, [=] { return libc::write(fd, data, bytes); });
+  return keeping_errno([&] {
+    return send_by_lane(fd, *known, data, bytes, 0, [=] { return libc::write(fd, data, bytes); });
+  });
 }
 
 ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
-  const Socket* const known = table::peek(fd);
-  if (known == nullptr) {
-    if (datagram::table::knows(fd)) return datagram_pieces(fd, pieces, count, datagram::send_message, libc::writev);
-    return libc::writev(fd, pieces, count);
-  }
-  if (known->modes.carries_messages()) {
-    if (count < 0) return failed(EINVAL);
-    return messages::send(fd, pieces, static_cast<std::size_t>(count), 0);
-  }
-  const Call socket = may_use_lane(fd);
-  const std::size_t n = static_cast<std::size_t>(count);
-  if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
-    return kernel_sent(libc::writev(fd, pieces, count));
-  }
-  return socket->send(fd, pieces, n, 0);
+  return keeping_errno([&]() -> ssize_t {
+    const Socket* const known = table::peek(fd);
+    if (known == nullptr) {
+      if (datagram::table::knows(fd)) return datagram_pieces(fd, pieces, count, datagram::send_message, libc::writev);
+      return libc::writev(fd, pieces, count);
+    }
+    if (known->modes.carries_messages()) {
+      if (count < 0) return failed(EINVAL);
+      return messages::send(fd, pieces, static_cast<std::size_t>(count), 0);
+    }
+    const Call socket = may_use_lane(fd);
+    const std::size_t n = static_cast<std::size_t>(count);
+    if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
+      return kernel_sent(libc::writev(fd, pieces, count));
+    }
+    return socket->send(fd, pieces, n, 0);
+  });
 }
 
 ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
-  if (messages::carried(fd)) {
-    if (offset != -1) return failed(ESPIPE);
-    if (count < 0 || (flags & ~RWF_NOWAIT) != 0) return failed(count < 0 ? EINVAL : EOPNOTSUPP);
-    return messages::send(fd, pieces, static_cast<std::size_t>(count), flags == 0 ? 0 : MSG_DONTWAIT);
-  }
-  if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
-    const Call socket = may_use_lane(fd);
-    const std::size_t n = static_cast<std::size_t>(count);
-    if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
-      return socket->send(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
+  return keeping_errno([&]() -> ssize_t {
+    if (messages::carried(fd)) {
+      if (offset != -1) return failed(ESPIPE);
+      if (count < 0 || (flags & ~RWF_NOWAIT) != 0) return failed(count < 0 ? EINVAL : EOPNOTSUPP);
+      return messages::send(fd, pieces, static_cast<std::size_t>(count), flags == 0 ? 0 : MSG_DONTWAIT);
     }
-  }
-  datagram::table::give_up(fd, Reason::kSplice);
-  return SOVIA_LATE(pwritev2)(fd, pieces, count, offset, flags);
+    if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
+      const Call socket = may_use_lane(fd);
+      const std::size_t n = static_cast<std::size_t>(count);
+      if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
+        return socket->send(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
+      }
+    }
+    datagram::table::give_up(fd, Reason::kSplice);
+    return SOVIA_LATE(pwritev2)(fd, pieces, count, offset, flags);
+  });
 }
 
 // ------------------------------------------------------------------ receiving
@@ -319,101 +331,109 @@ ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
     if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, flags);
     return libc::recv(fd, data, bytes, flags);
   }
-  if (known->modes.carries_messages()) return messages::receive(fd, data, bytes, flags);
+  if (known->modes.carries_messages()) return keeping_errno([&] { return messages::receive(fd, data, bytes, flags); });
   if (!known->may_use_lane()) return kernel_received(libc::recv(fd, data, bytes, flags));
-  return receive_by_lane<OfNothing::kWaits>(fd, *known, data, bytes, flags,
-                                            [=] { return libc::recv(fd, data, bytes, flags); });
+  return keeping_errno([&] {
+    return receive_by_lane<OfNothing::kWaits>(fd, *known, data, bytes, flags,
+                                              [=] { return libc::recv(fd, data, bytes, flags); });
+  });
 }
 
 ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* address,
                        socklen_t* length) {
-  if (address == nullptr) return sovia_recv(fd, data, bytes, flags);
-  if (messages::carried(fd)) {
-    const ssize_t received = messages::receive(fd, data, bytes, flags);
-    return received < 0 || put(length, socklen_t{0}) ? received : failed(EFAULT);
-  }
-  if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, flags, address, length);
-  const Call socket = may_use_lane(fd);
-  socklen_t room;
-  if (!socket || (flags & kKernelReceives) != 0 || !take(room, length) ||
-      static_cast<int>(room) < 0 || bytes > SSIZE_MAX) {
-    return libc::recvfrom(fd, data, bytes, flags, address, length);
-  }
-  const iovec piece = {data, bytes};
-  const ssize_t received = receive(fd, *socket, &piece, 1, flags);
-  if (received >= 0 && !put(length, socklen_t{0})) return failed(EFAULT);  // TCP returns no address
-  return received;
+  return keeping_errno([&]() -> ssize_t {
+    if (address == nullptr) return sovia_recv(fd, data, bytes, flags);
+    if (messages::carried(fd)) {
+      const ssize_t received = messages::receive(fd, data, bytes, flags);
+      return received < 0 || put(length, socklen_t{0}) ? received : failed(EFAULT);
+    }
+    if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, flags, address, length);
+    const Call socket = may_use_lane(fd);
+    socklen_t room;
+    if (!socket || (flags & kKernelReceives) != 0 || !take(room, length) ||
+        static_cast<int>(room) < 0 || bytes > SSIZE_MAX) {
+      return libc::recvfrom(fd, data, bytes, flags, address, length);
+    }
+    const iovec piece = {data, bytes};
+    const ssize_t received = receive(fd, *socket, &piece, 1, flags);
+    if (received >= 0 && !put(length, socklen_t{0})) return failed(EFAULT);  // TCP returns no address
+    return received;
+  });
 }
 
 ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
-  const Socket* const known = table::peek(fd);
-  if (known == nullptr && datagram::table::knows(fd)) {
-    msghdr asked;
-    if (!take(asked, message)) return libc::recvmsg(fd, message, flags);
-    const ssize_t got = datagram::receive_message(fd, asked, flags);
-    return got < 0 || put(message, asked) ? got : failed(EFAULT);
-  }
-  if (known == nullptr) {
-    const ssize_t received = libc::recvmsg(fd, message, flags);
-    if (received >= 0 && message->msg_controllen != 0) scm_rights::after_receive(*message);
-    return received;
-  }
-  if (known->modes.carries_messages()) return messages::receive(fd, message, flags);
-  const Call socket = may_use_lane(fd);
-  msghdr given;
-  if (!socket || !take(given, message) || (flags & kKernelReceives) != 0 ||
-      refused(given.msg_iov, given.msg_iovlen)) {
-    return kernel_received(libc::recvmsg(fd, message, flags));
-  }
-  if (given.msg_controllen != 0 && socket->receives_in_kernel()) {
-    const signals::Outside outside;
-    return kernel_received(libc::recvmsg(fd, message, flags));
-  }
-  const ssize_t received = receive(fd, *socket, given.msg_iov, given.msg_iovlen, flags);
-  if (received < 0) return received;
-  // As with TCP there is no address. Control data is made here for bytes that came over the lane, before the connection
-  // left that for an option.
-  if (given.msg_name != nullptr) given.msg_namelen = 0;
-  given.msg_flags = flags & MSG_CMSG_CLOEXEC;
-  given.msg_controllen = add_control(fd, *socket, given);
-  return put(message, given) ? received : failed(EFAULT);
+  return keeping_errno([&]() -> ssize_t {
+    const Socket* const known = table::peek(fd);
+    if (known == nullptr && datagram::table::knows(fd)) {
+      msghdr asked;
+      if (!take(asked, message)) return libc::recvmsg(fd, message, flags);
+      const ssize_t got = datagram::receive_message(fd, asked, flags);
+      return got < 0 || put(message, asked) ? got : failed(EFAULT);
+    }
+    if (known == nullptr) {
+      const ssize_t received = libc::recvmsg(fd, message, flags);
+      if (received >= 0 && message->msg_controllen != 0) scm_rights::after_receive(*message);
+      return received;
+    }
+    if (known->modes.carries_messages()) return messages::receive(fd, message, flags);
+    const Call socket = may_use_lane(fd);
+    msghdr given;
+    if (!socket || !take(given, message) || (flags & kKernelReceives) != 0 ||
+        refused(given.msg_iov, given.msg_iovlen)) {
+      return kernel_received(libc::recvmsg(fd, message, flags));
+    }
+    if (given.msg_controllen != 0 && socket->receives_in_kernel()) {
+      const signals::Outside outside;
+      return kernel_received(libc::recvmsg(fd, message, flags));
+    }
+    const ssize_t received = receive(fd, *socket, given.msg_iov, given.msg_iovlen, flags);
+    if (received < 0) return received;
+    // As with TCP there is no address. Control data is made here for bytes that came over the lane, before the
+    // connection left that for an option.
+    if (given.msg_name != nullptr) given.msg_namelen = 0;
+    given.msg_flags = flags & MSG_CMSG_CLOEXEC;
+    given.msg_controllen = add_control(fd, *socket, given);
+    return put(message, given) ? received : failed(EFAULT);
+  });
 }
 
 int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, timespec* timeout) {
-  const Call socket = may_use_lane(fd);
-  timespec limit{};
-  const bool one_by_one = socket || messages::carried(fd) || datagram::table::concerns(fd);
-  if (!one_by_one || (flags & kKernelReceives) != 0 || count == 0 ||
-      (timeout != nullptr && !(take(limit, timeout) && is_valid(limit)))) {
-    const int received = libc::recvmmsg(fd, messages, count, flags, timeout);
-    for (int i = 0; i < received; ++i) {
-      if (messages[i].msg_hdr.msg_controllen != 0) scm_rights::after_receive(messages[i].msg_hdr);
+  return keeping_errno([&]() -> int {
+    const Call socket = may_use_lane(fd);
+    timespec limit{};
+    const bool one_by_one = socket || messages::carried(fd) || datagram::table::concerns(fd);
+    if (!one_by_one || (flags & kKernelReceives) != 0 || count == 0 ||
+        (timeout != nullptr && !(take(limit, timeout) && is_valid(limit)))) {
+      const int received = libc::recvmmsg(fd, messages, count, flags, timeout);
+      for (int i = 0; i < received; ++i) {
+        if (messages[i].msg_hdr.msg_controllen != 0) scm_rights::after_receive(messages[i].msg_hdr);
+      }
+      return received;
     }
-    return received;
-  }
-  // As in the kernel, the time limit is checked only after each message.
-  const std::uint64_t deadline = deadline_in(timeout != nullptr ? &limit : nullptr);
-  int one_flags = flags & ~MSG_WAITFORONE;
-  unsigned done = 0;
-  while (done < count) {
-    const ssize_t received = sovia_recvmsg(fd, &messages[done].msg_hdr, one_flags);
-    if (received < 0) break;
-    if (!put(&messages[done].msg_len, static_cast<unsigned>(received))) {
-      errno = EFAULT;
-      break;
+    // As in the kernel, the time limit is checked only after each message.
+    const std::uint64_t deadline = deadline_in(timeout != nullptr ? &limit : nullptr);
+    int one_flags = flags & ~MSG_WAITFORONE;
+    unsigned done = 0;
+    while (done < count) {
+      const ssize_t received = sovia_recvmsg(fd, &messages[done].msg_hdr, one_flags);
+      if (received < 0) break;
+      if (!put(&messages[done].msg_len, static_cast<unsigned>(received))) {
+        errno = EFAULT;
+        break;
+      }
+      ++done;
+      if ((flags & MSG_WAITFORONE) != 0) one_flags |= MSG_DONTWAIT;
+      if (timeout != nullptr && now_ns() >= deadline) break;
     }
-    ++done;
-    if ((flags & MSG_WAITFORONE) != 0) one_flags |= MSG_DONTWAIT;
-    if (timeout != nullptr && now_ns() >= deadline) break;
-  }
-  if (done == 0) return -1;
-  if (timeout != nullptr) {
-    const std::uint64_t now = now_ns();
-    const std::uint64_t left = deadline > now ? deadline - now : 0;
-    limit = {static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
-    if (!put(timeout, limit)) return failed(EFAULT);
-  }
-  return static_cast<int>(done);
+    if (done == 0) return -1;
+    if (timeout != nullptr) {
+      const std::uint64_t now = now_ns();
+      const std::uint64_t left = deadline > now ? deadline - now : 0;
+      limit = {static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
+      if (!put(timeout, limit)) return failed(EFAULT);
+    }
+    return static_cast<int>(done);
+  });
 }
 
 ssize_t sovia_read(int fd, void* data, size_t bytes) {
@@ -422,43 +442,51 @@ ssize_t sovia_read(int fd, void* data, size_t bytes) {
     if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, 0);
     return libc::read(fd, data, bytes);
   }
-  if (known->modes.carries_messages()) return bytes == 0 ? 0 : messages::receive(fd, data, bytes, 0);
+  if (known->modes.carries_messages()) {
+    return bytes == 0 ? 0 : keeping_errno([&] { return messages::receive(fd, data, bytes, 0); });
+  }
   if (!known->may_use_lane()) return kernel_received(libc::read(fd, data, bytes));
-  return receive_by_lane<OfNothing::kReturns>(fd, *known, data, bytes, 0,
-                                              [=] { return libc::read(fd, data, bytes); });
+  return keeping_errno([&] {
+    return receive_by_lane<OfNothing::kReturns>(fd, *known, data, bytes, 0,
+                                                [=] { return libc::read(fd, data, bytes); });
+  });
 }
 
 ssize_t sovia_readv(int fd, const iovec* pieces, int count) {
-  const Socket* const known = table::peek(fd);
-  if (known == nullptr) {
-    if (datagram::table::knows(fd)) return datagram_pieces(fd, pieces, count, datagram::receive_message, libc::readv);
-    return libc::readv(fd, pieces, count);
-  }
-  if (known->modes.carries_messages()) {
-    if (count < 0) return failed(EINVAL);
-    return messages::receive(fd, pieces, static_cast<std::size_t>(count), 0);
-  }
-  const Call socket = may_use_lane(fd);
-  const std::size_t n = static_cast<std::size_t>(count);
-  if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
-    return kernel_received(libc::readv(fd, pieces, count));
-  }
-  return socket->receive(fd, pieces, n, 0);
+  return keeping_errno([&]() -> ssize_t {
+    const Socket* const known = table::peek(fd);
+    if (known == nullptr) {
+      if (datagram::table::knows(fd)) return datagram_pieces(fd, pieces, count, datagram::receive_message, libc::readv);
+      return libc::readv(fd, pieces, count);
+    }
+    if (known->modes.carries_messages()) {
+      if (count < 0) return failed(EINVAL);
+      return messages::receive(fd, pieces, static_cast<std::size_t>(count), 0);
+    }
+    const Call socket = may_use_lane(fd);
+    const std::size_t n = static_cast<std::size_t>(count);
+    if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
+      return kernel_received(libc::readv(fd, pieces, count));
+    }
+    return socket->receive(fd, pieces, n, 0);
+  });
 }
 
 ssize_t sovia_preadv2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
-  if (messages::carried(fd)) {
-    if (offset != -1) return failed(ESPIPE);
-    if (count < 0 || (flags & ~RWF_NOWAIT) != 0) return failed(count < 0 ? EINVAL : EOPNOTSUPP);
-    return messages::receive(fd, pieces, static_cast<std::size_t>(count), flags == 0 ? 0 : MSG_DONTWAIT);
-  }
-  if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
-    const Call socket = may_use_lane(fd);
-    const std::size_t n = static_cast<std::size_t>(count);
-    if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
-      return socket->receive(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
+  return keeping_errno([&]() -> ssize_t {
+    if (messages::carried(fd)) {
+      if (offset != -1) return failed(ESPIPE);
+      if (count < 0 || (flags & ~RWF_NOWAIT) != 0) return failed(count < 0 ? EINVAL : EOPNOTSUPP);
+      return messages::receive(fd, pieces, static_cast<std::size_t>(count), flags == 0 ? 0 : MSG_DONTWAIT);
     }
-  }
-  datagram::table::give_up(fd, Reason::kSplice);
-  return SOVIA_LATE(preadv2)(fd, pieces, count, offset, flags);
+    if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
+      const Call socket = may_use_lane(fd);
+      const std::size_t n = static_cast<std::size_t>(count);
+      if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
+        return socket->receive(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
+      }
+    }
+    datagram::table::give_up(fd, Reason::kSplice);
+    return SOVIA_LATE(preadv2)(fd, pieces, count, offset, flags);
+  });
 }

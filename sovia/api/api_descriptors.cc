@@ -80,49 +80,53 @@ int close_numbers(unsigned first, unsigned last, int flags) {
 }  // namespace
 
 int sovia_close(int fd) {
-  libc::prepare();
-  if (own_descriptors::has(fd)) return failed(EBADF);
-  {
-    const signals::Inside inside;
-    let_go(fd);
-  }
-  return libc::close(fd);
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    if (own_descriptors::has(fd)) return failed(EBADF);
+    {
+      const signals::Inside inside;
+      let_go(fd);
+    }
+    return libc::close(fd);
+  });
 }
 
 int sovia_close_range(unsigned int first, unsigned int last, int flags) {
-  libc::prepare();
-  constexpr unsigned kKnown = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
-  const unsigned given = static_cast<unsigned>(flags);
-  if (first > last || (given & ~kKnown) != 0 || (given & CLOSE_RANGE_CLOEXEC) != 0) {
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    constexpr unsigned kKnown = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
+    const unsigned given = static_cast<unsigned>(flags);
+    if (first > last || (given & ~kKnown) != 0 || (given & CLOSE_RANGE_CLOEXEC) != 0) {
+      return close_numbers(first, last, flags);
+    }
+    const signals::Inside inside;
+    struct Range {
+      unsigned first, last;
+    } range = {first, last};
+    table::for_each(
+        [](int fd, Socket&, void* context) {
+          const Range& asked = *static_cast<const Range*>(context);
+          if (static_cast<unsigned>(fd) >= asked.first && static_cast<unsigned>(fd) <= asked.last) {
+            let_go(fd);
+          }
+        },
+        &range);
+
+    epoll_sets::closing_range(first, last);
+    datagram::table::closing_range(first, last);
+
+    // Closes the range around the library's own descriptors.
+    int result = 0;
+    for (;;) {
+      const int own = first > 0x7fffffffu ? -1 : own_descriptors::next_from(static_cast<int>(first));
+      if (own < 0 || static_cast<unsigned>(own) > last) break;
+      const unsigned number = static_cast<unsigned>(own);
+      if (number > first) result = close_numbers(first, number - 1, flags);
+      if (result != 0 || number == last) return result;
+      first = number + 1;
+    }
     return close_numbers(first, last, flags);
-  }
-  const signals::Inside inside;
-  struct Range {
-    unsigned first, last;
-  } range = {first, last};
-  table::for_each(
-      [](int fd, Socket&, void* context) {
-        const Range& asked = *static_cast<const Range*>(context);
-        if (static_cast<unsigned>(fd) >= asked.first && static_cast<unsigned>(fd) <= asked.last) {
-          let_go(fd);
-        }
-      },
-      &range);
-
-  epoll_sets::closing_range(first, last);
-  datagram::table::closing_range(first, last);
-
-  // Closes the range around the library's own descriptors.
-  int result = 0;
-  for (;;) {
-    const int own = first > 0x7fffffffu ? -1 : own_descriptors::next_from(static_cast<int>(first));
-    if (own < 0 || static_cast<unsigned>(own) > last) break;
-    const unsigned number = static_cast<unsigned>(own);
-    if (number > first) result = close_numbers(first, number - 1, flags);
-    if (result != 0 || number == last) return result;
-    first = number + 1;
-  }
-  return close_numbers(first, last, flags);
+  });
 }
 
 void sovia_closefrom(int first) {
@@ -139,15 +143,19 @@ int sovia_dup(int fd) {
 }
 
 int sovia_dup2(int fd, int copy) {
-  libc::prepare();
-  if (fd == copy) return libc::dup2(fd, copy);
-  return replace(fd, copy, [=] { return libc::dup2(fd, copy); });
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    if (fd == copy) return libc::dup2(fd, copy);
+    return replace(fd, copy, [=] { return libc::dup2(fd, copy); });
+  });
 }
 
 int sovia_dup3(int fd, int copy, int flags) {
-  libc::prepare();
-  if (fd == copy) return libc::dup3(fd, copy, flags);
-  return replace(fd, copy, [=] { return libc::dup3(fd, copy, flags); });
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    if (fd == copy) return libc::dup3(fd, copy, flags);
+    return replace(fd, copy, [=] { return libc::dup3(fd, copy, flags); });
+  });
 }
 
 int sovia_pidfd_getfd(int pidfd, int fd, unsigned int flags) {

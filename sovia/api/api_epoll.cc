@@ -97,50 +97,58 @@ int sovia_epoll_create1(int flags) {
 }
 
 int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
-  libc::prepare();
-  if (!datagram::table::knows(fd) && epoll_sets::kernels_alone(fd, table::peek(fd))) {
-    epoll_event given;
-    if (op == EPOLL_CTL_DEL) return libc::epoll_ctl(epfd, op, fd, event);
-    if (copy_guarded(&given, event, sizeof given) && !epoll_sets::is_own(given)) {
-      return libc::epoll_ctl(epfd, op, fd, &given);
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    if (!datagram::table::knows(fd) && epoll_sets::kernels_alone(fd, table::peek(fd))) {
+      epoll_event given;
+      if (op == EPOLL_CTL_DEL) return libc::epoll_ctl(epfd, op, fd, event);
+      if (copy_guarded(&given, event, sizeof given) && !epoll_sets::is_own(given)) {
+        return libc::epoll_ctl(epfd, op, fd, &given);
+      }
     }
-  }
-  return control(epfd, op, fd, event);
+    return control(epfd, op, fd, event);
+  });
 }
 
 int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {
-  held_sends::before_wait();
-  if (timeout != 0 || !epoll_sets::kernel_says_all(epfd)) return wait(epfd, events, most, timeout);
-  const int count = libc::epoll_wait(epfd, events, most, 0);
-  if (count <= 0 || !epoll_sets::has_own(events, count)) return count;
-  return go_on_waiting(epfd, events, most, count, 0, 0);
+  return keeping_errno([&]() -> int {
+    held_sends::before_wait();
+    if (timeout != 0 || !epoll_sets::kernel_says_all(epfd)) return wait(epfd, events, most, timeout);
+    const int count = libc::epoll_wait(epfd, events, most, 0);
+    if (count <= 0 || !epoll_sets::has_own(events, count)) return count;
+    return go_on_waiting(epfd, events, most, count, 0, 0);
+  });
 }
 
 int sovia_epoll_pwait(int epfd, epoll_event* events, int most, int timeout,
                       const sigset_t* mask) {
-  libc::prepare();
-  const signals::Inside inside;
-  held_sends::before_wait();
-  const EpollSetRef set = set_for(epfd, events, most);
-  if (!set) {
-    const signals::Outside outside;
-    return libc::epoll_pwait(epfd, events, most, timeout, mask);
-  }
-  const bool look_only = timeout == 0;
-  return set->wait(epfd, events, most, look_only, look_only ? 0 : deadline_in_ms(timeout), mask);
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    const signals::Inside inside;
+    held_sends::before_wait();
+    const EpollSetRef set = set_for(epfd, events, most);
+    if (!set) {
+      const signals::Outside outside;
+      return libc::epoll_pwait(epfd, events, most, timeout, mask);
+    }
+    const bool look_only = timeout == 0;
+    return set->wait(epfd, events, most, look_only, look_only ? 0 : deadline_in_ms(timeout), mask);
+  });
 }
 
 int sovia_epoll_pwait2(int epfd, epoll_event* events, int most, const timespec* timeout,
                        const sigset_t* mask) {
-  libc::prepare();
-  Limit limit;
-  const bool valid = limit.take(timeout) && is_mask(mask);
-  const signals::Inside inside;
-  held_sends::before_wait();
-  const EpollSetRef set = valid ? set_for(epfd, events, most) : nullptr;
-  if (!set) {
-    const signals::Outside outside;
-    return kernel_pwait2(epfd, events, most, timeout, mask);
-  }
-  return set->wait(epfd, events, most, limit.look_only, limit.deadline, mask);
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    Limit limit;
+    const bool valid = limit.take(timeout) && is_mask(mask);
+    const signals::Inside inside;
+    held_sends::before_wait();
+    const EpollSetRef set = valid ? set_for(epfd, events, most) : nullptr;
+    if (!set) {
+      const signals::Outside outside;
+      return kernel_pwait2(epfd, events, most, timeout, mask);
+    }
+    return set->wait(epfd, events, most, limit.look_only, limit.deadline, mask);
+  });
 }

@@ -55,41 +55,43 @@ ssize_t send_file(int out, Socket& socket, int in, off_t position, std::size_t b
 }  // namespace
 
 ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
-  if (messages::carried(out)) return failed(EINVAL);  // programs fall back on write() then
-  datagram::table::give_up(out, Reason::kSplice);
-  libc::prepare();
-  const auto in_kernel = [&] { return libc::sendfile(out, in, offset, bytes); };
-  const Socket* const known = table::peek(out);
-  ssize_t result;
-  if (known != nullptr && known->may_use_lane() && bypass_library(out, *known, result, in_kernel)) {
-    return kernel_sent(result);
-  }
-  const Call socket = may_use_lane(out);
-  if (!socket || bytes == 0 || !is_file(in)) {
-    if (socket && bytes != 0) socket->leave_sending(out, Reason::kSplice);
-    const signals::Outside outside;
-    return known != nullptr ? kernel_sent(in_kernel()) : in_kernel();
-  }
-  if (bytes >= kLargeFile) socket->demand.set_sends_files();
-  if (send_in_kernel_at_once(*socket, out, in_kernel, result)) return kernel_sent(result);
-  off_t position;
-  if (offset == nullptr) {
-    position = lseek(in, 0, SEEK_CUR);
-  } else if (!copy_guarded(&position, offset, sizeof position)) {
-    return failed(EFAULT);
-  }
-  if (position < 0) return failed(EINVAL);
-  if (bytes > kMostAtOnce) bytes = kMostAtOnce;
-  const ssize_t sent = send_file(out, *socket, in, position, bytes);
-  if (sent <= 0) return sent;
-  const KeepErrno keep;
-  if (offset != nullptr) {
-    position += sent;
-    if (!copy_guarded(offset, &position, sizeof position)) return failed(EFAULT);
-  } else {
-    lseek(in, position + sent, SEEK_SET);
-  }
-  return sent;
+  return keeping_errno([&]() -> ssize_t {
+    if (messages::carried(out)) return failed(EINVAL);  // programs fall back on write() then
+    datagram::table::give_up(out, Reason::kSplice);
+    libc::prepare();
+    const auto in_kernel = [&] { return libc::sendfile(out, in, offset, bytes); };
+    const Socket* const known = table::peek(out);
+    ssize_t result;
+    if (known != nullptr && known->may_use_lane() && bypass_library(out, *known, result, in_kernel)) {
+      return kernel_sent(result);
+    }
+    const Call socket = may_use_lane(out);
+    if (!socket || bytes == 0 || !is_file(in)) {
+      if (socket && bytes != 0) socket->leave_sending(out, Reason::kSplice);
+      const signals::Outside outside;
+      return known != nullptr ? kernel_sent(in_kernel()) : in_kernel();
+    }
+    if (bytes >= kLargeFile) socket->demand.set_sends_files();
+    if (send_in_kernel_at_once(*socket, out, in_kernel, result)) return kernel_sent(result);
+    off_t position;
+    if (offset == nullptr) {
+      position = lseek(in, 0, SEEK_CUR);
+    } else if (!copy_guarded(&position, offset, sizeof position)) {
+      return failed(EFAULT);
+    }
+    if (position < 0) return failed(EINVAL);
+    if (bytes > kMostAtOnce) bytes = kMostAtOnce;
+    const ssize_t sent = send_file(out, *socket, in, position, bytes);
+    if (sent <= 0) return sent;
+    const KeepErrno keep;
+    if (offset != nullptr) {
+      position += sent;
+      if (!copy_guarded(offset, &position, sizeof position)) return failed(EFAULT);
+    } else {
+      lseek(in, position + sent, SEEK_SET);
+    }
+    return sent;
+  });
 }
 
 namespace {
@@ -116,18 +118,20 @@ ssize_t splice_unread(int in, Socket& socket, int out, std::size_t bytes) {
 // Programs use splice() for the kernel's transfer without a copy, so the socket leaves its lane for it.
 ssize_t sovia_splice(int in, loff_t* in_offset, int out, loff_t* out_offset, size_t bytes,
                      unsigned int flags) {
-  if (messages::carried(in) || messages::carried(out)) return failed(EINVAL);
-  for (const int fd : {in, out}) {
-    datagram::table::give_up(fd, Reason::kSplice);
-    const Call socket = may_use_lane(fd);
-    if (socket) socket->leave_for_good(fd, Reason::kSplice);
-    if (socket && fd == in && in_offset == nullptr && out_offset == nullptr) {
-      const ssize_t spliced = splice_unread(in, *socket, out, bytes);
-      if (spliced != 0) return spliced;
+  return keeping_errno([&]() -> ssize_t {
+    if (messages::carried(in) || messages::carried(out)) return failed(EINVAL);
+    for (const int fd : {in, out}) {
+      datagram::table::give_up(fd, Reason::kSplice);
+      const Call socket = may_use_lane(fd);
+      if (socket) socket->leave_for_good(fd, Reason::kSplice);
+      if (socket && fd == in && in_offset == nullptr && out_offset == nullptr) {
+        const ssize_t spliced = splice_unread(in, *socket, out, bytes);
+        if (spliced != 0) return spliced;
+      }
     }
-  }
-  libc::prepare();
-  return libc::splice(in, in_offset, out, out_offset, bytes, flags);
+    libc::prepare();
+    return libc::splice(in, in_offset, out, out_offset, bytes, flags);
+  });
 }
 
 // ------------------------------------------------------------------ asynchronous

@@ -180,40 +180,44 @@ int set_own(int fd, int name, const void* value, socklen_t length) {
 }  // namespace
 
 int sovia_getsockopt(int fd, int level, int name, void* value, socklen_t* length) {
-  libc::prepare();
-  if (level == SOL_SOVIA && table::is_tcp(fd)) return get_own(fd, name, value, length);
-  if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) {
-    const Call socket = may_use_lane(fd);
-    if (socket) socket->leave_for_good(fd, Reason::kOption);
-  }
-  return libc::getsockopt(fd, level, name, value, length);
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    if (level == SOL_SOVIA && table::is_tcp(fd)) return get_own(fd, name, value, length);
+    if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) {
+      const Call socket = may_use_lane(fd);
+      if (socket) socket->leave_for_good(fd, Reason::kOption);
+    }
+    return libc::getsockopt(fd, level, name, value, length);
+  });
 }
 
 int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t length) {
-  if (level == SOL_SOVIA && table::is_tcp(fd)) return set_own(fd, name, value, length);
-  const Socket* const known = table::peek(fd);
-  if (known == nullptr) {
-    libc::prepare();
-    if (datagram::table::knows(fd)) datagram::sets_option(fd, level, name);
-    return libc::setsockopt(fd, level, name, value, length);
-  }
-  const Call socket(fd);
-  if (socket && can_read(value, length) && only_the_kernel(level, name, value, length)) {
-    if (socket->may_use_lane()) socket->leave_for_good(fd, Reason::kOption);
-    forbid(*socket, Reason::kOption);
-  }
-  const int result = socket && changes_pushing(level, name)
-                         ? socket->set_pushing(fd, name, value, length)
-                         : libc::setsockopt(fd, level, name, value, length);
-  if (!socket || result != 0) return result;
-  const KeepErrno keep;
-  if (const unsigned control = control_of(level, name); control != 0) {
-    int on = 0;
-    if (length >= sizeof on && copy_guarded(&on, value, sizeof on)) socket->modes.want_control(control, on != 0);
-  }
-  if (changes_mode(level, name)) socket->modes.mode_changed();
-  if (level == SOL_SOCKET) follow(fd, *socket, name, value);
-  return result;
+  return keeping_errno([&]() -> int {
+    if (level == SOL_SOVIA && table::is_tcp(fd)) return set_own(fd, name, value, length);
+    const Socket* const known = table::peek(fd);
+    if (known == nullptr) {
+      libc::prepare();
+      if (datagram::table::knows(fd)) datagram::sets_option(fd, level, name);
+      return libc::setsockopt(fd, level, name, value, length);
+    }
+    const Call socket(fd);
+    if (socket && can_read(value, length) && only_the_kernel(level, name, value, length)) {
+      if (socket->may_use_lane()) socket->leave_for_good(fd, Reason::kOption);
+      forbid(*socket, Reason::kOption);
+    }
+    const int result = socket && changes_pushing(level, name)
+                           ? socket->set_pushing(fd, name, value, length)
+                           : libc::setsockopt(fd, level, name, value, length);
+    if (!socket || result != 0) return result;
+    const KeepErrno keep;
+    if (const unsigned control = control_of(level, name); control != 0) {
+      int on = 0;
+      if (length >= sizeof on && copy_guarded(&on, value, sizeof on)) socket->modes.want_control(control, on != 0);
+    }
+    if (changes_mode(level, name)) socket->modes.mode_changed();
+    if (level == SOL_SOCKET) follow(fd, *socket, name, value);
+    return result;
+  });
 }
 
 int sovia_sockatmark(int fd) {
@@ -265,9 +269,9 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
         const int bytes = socket ? messages::next_length(*socket, fd) : 0;
         return copy_guarded(argument, &bytes, sizeof bytes) ? 0 : failed(EFAULT);
       }
-      return add_unread(fd, *known, libc::ioctl(fd, request, argument), argument);
+      return keeping_errno([&] { return add_unread(fd, *known, libc::ioctl(fd, request, argument), argument); });
     case SIOCOUTQ:
-      return add_unsent(fd, libc::ioctl(fd, request, argument), argument);
+      return keeping_errno([&] { return add_unsent(fd, libc::ioctl(fd, request, argument), argument); });
     case SIOCATMARK: {
       const int result = libc::ioctl(fd, request, argument);
       const Call socket = may_use_lane(fd);

@@ -39,37 +39,47 @@ bool copy_tag(TagBytes& to, const struct sovia_tag* from) { return copy_guarded(
 }  // namespace
 
 int sovia_tag(int fd, void* buffer, size_t bytes, int access, struct sovia_tag* tag) {
-  const Tagging tagging(fd);
-  if (tagging.error() != 0) return failed(tagging.error());
-  const int known = SOVIA_TAG_PUT | SOVIA_TAG_GET;
-  if (access == 0 || (access & ~known) != 0 || bytes == 0) return failed(EINVAL);
-  TagBytes made;
-  if (tagging.messages().tag(buffer, bytes, static_cast<unsigned>(access), made) != 0) return -1;
-  return copy_guarded(tag, &made, sizeof made) ? 0 : failed(EFAULT);
+  return keeping_errno([&]() -> int {
+    const Tagging tagging(fd);
+    if (tagging.error() != 0) return failed(tagging.error());
+    const int known = SOVIA_TAG_PUT | SOVIA_TAG_GET;
+    if (access == 0 || (access & ~known) != 0 || bytes == 0) return failed(EINVAL);
+    TagBytes made;
+    if (tagging.messages().tag(buffer, bytes, static_cast<unsigned>(access), made) != 0) return -1;
+    return copy_guarded(tag, &made, sizeof made) ? 0 : failed(EFAULT);
+  });
 }
 
 int sovia_untag(int fd, const struct sovia_tag* tag) {
-  const Tagging tagging(fd);
-  TagBytes given;
-  if (tagging.error() != 0) return failed(tagging.error());
-  return copy_tag(given, tag) ? tagging.messages().untag(fd, given) : failed(EFAULT);
+  return keeping_errno([&]() -> int {
+    const Tagging tagging(fd);
+    TagBytes given;
+    if (tagging.error() != 0) return failed(tagging.error());
+    return copy_tag(given, tag) ? tagging.messages().untag(fd, given) : failed(EFAULT);
+  });
 }
 
 int sovia_put(int fd, const struct sovia_tag* tag, size_t offset, const void* data, size_t bytes) {
-  const Tagging tagging(fd);
-  TagBytes given;
-  if (tagging.error() != 0) return failed(tagging.error());
-  return copy_tag(given, tag) ? tagging.messages().put(fd, given, offset, data, bytes) : failed(EFAULT);
+  return keeping_errno([&]() -> int {
+    const Tagging tagging(fd);
+    TagBytes given;
+    if (tagging.error() != 0) return failed(tagging.error());
+    return copy_tag(given, tag) ? tagging.messages().put(fd, given, offset, data, bytes) : failed(EFAULT);
+  });
 }
 
 int sovia_get(int fd, const struct sovia_tag* tag, size_t offset, void* data, size_t bytes) {
-  const Tagging tagging(fd);
-  TagBytes given;
-  if (tagging.error() != 0) return failed(tagging.error());
-  return copy_tag(given, tag) ? tagging.messages().get(fd, given, offset, data, bytes) : failed(EFAULT);
+  return keeping_errno([&]() -> int {
+    const Tagging tagging(fd);
+    TagBytes given;
+    if (tagging.error() != 0) return failed(tagging.error());
+    return copy_tag(given, tag) ? tagging.messages().get(fd, given, offset, data, bytes) : failed(EFAULT);
+  });
 }
 
 int sovia_done(int fd, int timeout) {
-  const Tagging tagging(fd);
-  return tagging.error() != 0 ? failed(tagging.error()) : tagging.messages().done(fd, timeout);
+  return keeping_errno([&]() -> int {
+    const Tagging tagging(fd);
+    return tagging.error() != 0 ? failed(tagging.error()) : tagging.messages().done(fd, timeout);
+  });
 }

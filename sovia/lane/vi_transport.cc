@@ -11,6 +11,13 @@
 #include "sovia/process/options.h"
 
 namespace viaduct::sovia {
+namespace {
+
+// VIP_CONTROL_QFENCE keeps small messages from sharing a frame: messages with a fence, which waits for reads of
+// remote memory, never do.
+VIP_UINT16 fence() { return options().pack == 0 ? VIP_CONTROL_QFENCE : 0; }
+
+}  // namespace
 
 // Makes the VI and posts its first receives.
 bool ViTransport::create() {
@@ -45,7 +52,6 @@ ViTransport* ViTransport::make(ProcessNic& nic, const LanePlaces& places, const 
   if (ready) nic.learn_stack_from(made->vi_);
   ready = ready &&
           vi_calls::connect(made->vi_, nic, peer, flow, 'V', static_cast<std::uint8_t>(number), timeout_ms);
-  if (options().pack == 0) made->fence_ = VIP_CONTROL_QFENCE;
   if (ready) return made;
   made->destroy();
   return nullptr;
@@ -70,21 +76,16 @@ std::byte* ViTransport::control_bytes(std::uint32_t place) { return pages_.contr
 std::byte* ViTransport::received(std::uint32_t place) { return pages_.receive_chunk(place); }
 
 bool ViTransport::post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
-  return send(pages_.data()[place], data_chunk(place), bytes, memory_, immediate);
+  return vi_calls::send(vi_, pages_.data()[place], data_chunk(place), bytes, memory_, immediate, fence(), memory_);
 }
 
 bool ViTransport::post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
-  return send(pages_.control()[place], control_bytes(place), bytes, memory_, immediate);
+  return vi_calls::send(vi_, pages_.control()[place], control_bytes(place), bytes, memory_, immediate, fence(), memory_);
 }
 
 bool ViTransport::post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                               std::uint32_t immediate) {
-  return send(pages_.data()[place], data, bytes, memory, immediate);
-}
-
-bool ViTransport::send(Posted& posted, const void* data, std::uint32_t bytes, std::uint32_t memory,
-                       std::uint32_t immediate) {
-  return vi_calls::send(vi_, posted, data, bytes, memory, immediate, fence_, memory_);
+  return vi_calls::send(vi_, pages_.data()[place], data, bytes, memory, immediate, fence(), memory_);
 }
 
 bool ViTransport::post_receive(std::uint32_t place) {

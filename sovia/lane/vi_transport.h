@@ -52,12 +52,9 @@ class ViTransport final : public Transport, public LaneVi {
   std::uint32_t completed() override;
 
  private:
-  using Posted = PostedDescriptor;
-
   ViTransport(ProcessNic& nic, const LanePlaces& places) : nic_(nic), pages_(places) {}
   ~ViTransport() = default;
   bool create();
-  bool send(Posted& posted, const void* data, std::uint32_t bytes, std::uint32_t memory, std::uint32_t immediate);
 
   ProcessNic& nic_;
   VIP_VI_HANDLE vi_ = nullptr;
@@ -66,9 +63,6 @@ class ViTransport final : public Transport, public LaneVi {
   LanePages pages_;
   std::uint32_t receives_used_ = 0;
   std::optional<ViRemoteMemory> remote_;
-  // VIP_CONTROL_QFENCE keeps small messages from sharing a frame: messages with a fence, which waits for reads of
-  // remote memory, never do.
-  VIP_UINT16 fence_ = 0;
 };
 
 }  // namespace viaduct::sovia

@@ -67,21 +67,25 @@ int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, cons
 }  // namespace
 
 int sovia_poll(pollfd* fds, nfds_t count, int timeout) {
-  libc::prepare();
-  held_sends::before_wait();
-  return kernel_alone(fds, count) ? libc::poll(fds, count, timeout) : poll_lanes(fds, count, timeout);
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    held_sends::before_wait();
+    return kernel_alone(fds, count) ? libc::poll(fds, count, timeout) : poll_lanes(fds, count, timeout);
+  });
 }
 
 int sovia_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
-  libc::prepare();
-  held_sends::before_wait();
-  if (kernel_alone(fds, count)) return libc::ppoll(fds, count, timeout, mask);
-  Limit limit;
-  {
-    KernelOnlyPoll bypassing;
-    if (!concerns_us(fds, count, bypassing) || !limit.take(timeout) || !is_mask(mask)) {
-      return libc::ppoll(fds, count, timeout, mask);
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    held_sends::before_wait();
+    if (kernel_alone(fds, count)) return libc::ppoll(fds, count, timeout, mask);
+    Limit limit;
+    {
+      KernelOnlyPoll bypassing;
+      if (!concerns_us(fds, count, bypassing) || !limit.take(timeout) || !is_mask(mask)) {
+        return libc::ppoll(fds, count, timeout, mask);
+      }
     }
-  }
-  return wait(fds, count, limit.look_only, limit.deadline, mask);
+    return wait(fds, count, limit.look_only, limit.deadline, mask);
+  });
 }

@@ -181,47 +181,51 @@ int wait(int count, Sets& sets, bool look_only, std::uint64_t deadline, const si
 }  // namespace
 
 int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval* timeout) {
-  libc::prepare();
-  held_sends::before_wait();
-  const int all = count;
-  count = limited(count);
-  Sets sets(count, read, write, except);
-  timeval given{};
-  const bool valid = timeout == nullptr || (copy_guarded(&given, timeout, sizeof given) &&
-                                            given.tv_sec >= 0 && given.tv_usec >= 0);
-  {
-    KernelOnlyPoll bypassing;
-    if (!valid || !sets.any_of_ours(bypassing)) return libc::select(all, read, write, except, timeout);
-  }
-  if (timeout == nullptr) return wait(count, sets, false, kNever, nullptr);
-  const bool look_only = given.tv_sec == 0 && given.tv_usec == 0;
-  if (look_only) return wait(count, sets, true, 0, nullptr);
-  const timespec time{given.tv_sec + given.tv_usec / 1'000'000, given.tv_usec % 1'000'000 * 1000};
-  const std::uint64_t deadline = deadline_in(&time);
-  const int ready = wait(count, sets, false, deadline, nullptr);
-  // Linux stores the time that was left, also after errors.
-  const int error = errno;
-  const std::uint64_t now = now_ns();
-  const std::uint64_t left_us = now < deadline ? (deadline - now) / 1000 : 0;
-  given = {static_cast<time_t>(left_us / 1'000'000), static_cast<suseconds_t>(left_us % 1'000'000)};
-  copy_guarded(timeout, &given, sizeof given);  // a constant one stays as it is, as with the kernel
-  errno = error;
-  return ready;
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    held_sends::before_wait();
+    const int all = count;
+    count = limited(count);
+    Sets sets(count, read, write, except);
+    timeval given{};
+    const bool valid = timeout == nullptr || (copy_guarded(&given, timeout, sizeof given) &&
+                                              given.tv_sec >= 0 && given.tv_usec >= 0);
+    {
+      KernelOnlyPoll bypassing;
+      if (!valid || !sets.any_of_ours(bypassing)) return libc::select(all, read, write, except, timeout);
+    }
+    if (timeout == nullptr) return wait(count, sets, false, kNever, nullptr);
+    const bool look_only = given.tv_sec == 0 && given.tv_usec == 0;
+    if (look_only) return wait(count, sets, true, 0, nullptr);
+    const timespec time{given.tv_sec + given.tv_usec / 1'000'000, given.tv_usec % 1'000'000 * 1000};
+    const std::uint64_t deadline = deadline_in(&time);
+    const int ready = wait(count, sets, false, deadline, nullptr);
+    // Linux stores the time that was left, also after errors.
+    const int error = errno;
+    const std::uint64_t now = now_ns();
+    const std::uint64_t left_us = now < deadline ? (deadline - now) / 1000 : 0;
+    given = {static_cast<time_t>(left_us / 1'000'000), static_cast<suseconds_t>(left_us % 1'000'000)};
+    copy_guarded(timeout, &given, sizeof given);  // a constant one stays as it is, as with the kernel
+    errno = error;
+    return ready;
+  });
 }
 
 int sovia_pselect(int count, fd_set* read, fd_set* write, fd_set* except, const timespec* timeout,
                   const sigset_t* mask) {
-  libc::prepare();
-  held_sends::before_wait();
-  const int all = count;
-  count = limited(count);
-  Sets sets(count, read, write, except);
-  Limit limit;
-  {
-    KernelOnlyPoll bypassing;
-    if (!limit.take(timeout) || !is_mask(mask) || !sets.any_of_ours(bypassing)) {
-      return libc::pselect(all, read, write, except, timeout, mask);
+  return keeping_errno([&]() -> int {
+    libc::prepare();
+    held_sends::before_wait();
+    const int all = count;
+    count = limited(count);
+    Sets sets(count, read, write, except);
+    Limit limit;
+    {
+      KernelOnlyPoll bypassing;
+      if (!limit.take(timeout) || !is_mask(mask) || !sets.any_of_ours(bypassing)) {
+        return libc::pselect(all, read, write, except, timeout, mask);
+      }
     }
-  }
-  return wait(count, sets, limit.look_only, limit.deadline, mask);
+    return wait(count, sets, limit.look_only, limit.deadline, mask);
+  });
 }

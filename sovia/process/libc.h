@@ -63,6 +63,15 @@ F late(const char* name) {
     return found;                                                                       \
   }())
 
+// Makes a call of the API. One that succeeds leaves errno as it was, like the kernel's: some programs look at it alone.
+template <class Body>
+[[gnu::always_inline]] inline auto keeping_errno(Body&& body) {
+  const int before = errno;
+  const auto result = body();
+  if (result >= 0) errno = before;
+  return result;
+}
+
 // Keeps errno over the later steps of a call that has succeeded.
 class KeepErrno {
  public:

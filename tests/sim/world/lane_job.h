@@ -34,6 +34,7 @@ class LaneTransport final : public sovia::Transport {
   bool redirect(std::byte*, std::uint32_t, std::uint32_t) override { return false; }
   bool unredirect() override { return false; }
   void hold(Held, std::uint32_t, std::uint32_t, std::uint32_t) override {}
+  void set_patient(bool) override {}
   std::uint32_t completed() override;
 
   void sent() { ++completed_; }
