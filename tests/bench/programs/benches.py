@@ -71,10 +71,11 @@ def viabench_results(paths):
     return {**_head('raw AF_XDP, kernel TCP and VIA: make bench', None), 'runs': viabench.runs(paths)}
 
 
-def papers_results(paths):
-    """Of the files that `viabench papers --json` has written, one for each network."""
+def papers_results(paths, older=None):
+    """Of the files that `viabench papers --json` has written, one for each network. Figures that were not measured are kept
+    of `older` results, with their date."""
     rows, rounds = papers.rows(paths)
-    return {**_head("the papers' figures: make bench-papers", rounds), 'rows': rows}
+    return papers.with_older({**_head("the papers' figures: make bench-papers", rounds), 'rows': rows}, older)
 
 
 def sovia_results(folder, rounds):

@@ -75,6 +75,26 @@ def table(row, points, silent=False):
     return text
 
 
+WHEN = ('date', 'commit', 'dirty', 'idle_percent')
+
+
+def with_older(measured, older):
+    """Results with those of `older` that were not measured again."""
+    new = {row['row'] for row in measured['rows']}
+    kept = [{**{key: older[key] for key in WHEN if key in older}, **row} for row in (older or {}).get('rows', [])
+            if row['row'] not in new]
+    order = [row['row'] for row in (older or {}).get('rows', [])]
+    rows = sorted(measured['rows'] + kept, key=lambda row: order.index(row['row']) if row['row'] in order else len(order))
+    return {**measured, 'rows': rows}
+
+
+def _when(row):
+    """Of a figure that was not measured with the last ones."""
+    if 'commit' not in row:
+        return ''
+    return f'Measured on {row["date"][:10]} at commit {row["commit"]}{" with changes" if row.get("dirty") else ""}.\n\n'
+
+
 def tables(measured):
     """A table for each figure."""
-    return {f'papers/{row["row"]}': table(row, _ends(row), silent=True) for row in measured['rows']}
+    return {f'papers/{row["row"]}': _when(row) + table(row, _ends(row), silent=True) for row in measured['rows']}

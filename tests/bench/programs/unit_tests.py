@@ -345,6 +345,18 @@ class BenchesTest(unittest.TestCase):
         self.assertIn('| 4 B | 21 (21.0 to 21.0) | - | - | - |', made['mpi/bandwidth'])
         self.assertIn('| 4 B | 0.200 (0.200 to 0.200) | 2.00 (2.00 to 2.00) | - | - | - |', made['mpi/host-one-way'])
 
+    def test_figures_of_papers_that_are_not_measured_again_stay(self):
+        table = {'title': 'T', 'unit': 'us', 'reference': None, 'of': 'B', 'points': [4], 'lines': []}
+        older = {'date': '2026-01-02T00:00:00Z', 'commit': 'abc', 'dirty': False,
+                 'rows': [{'row': 'one', **table}, {'row': 'two', **table}]}
+        made = benches.papers.with_older({'date': '2026-02-03T00:00:00Z', 'commit': 'def', 'rows': [{'row': 'two', **table}]},
+                                         older)
+        self.assertEqual([row['row'] for row in made['rows']], ['one', 'two'])
+        self.assertEqual([row.get('commit') for row in made['rows']], ['abc', None])
+        shown = benches.papers.tables(made)
+        self.assertTrue(shown['papers/one'].startswith('Measured on 2026-01-02 at commit abc.\n\n'))
+        self.assertNotIn('Measured', shown['papers/two'])
+
     def test_figures_of_papers_have_a_column_for_each_network(self):
         def measured(*medians):
             values = [{'median': each, 'q1': each - 1, 'q3': each + 1} for each in medians]
