@@ -16,8 +16,11 @@ namespace {
 constexpr std::uint32_t kAckEvery = 64;       // frames; half as many when few more can be held
 
 // How long an acknowledgement waits that the peer has not asked for: more frames follow, of a long message or of
-// those posted behind it, or the peer's program waits for no completion.
-constexpr std::uint64_t kUnasked = 2 * kMs;
+// those posted behind it.
+constexpr std::uint64_t kUnasked = 4 * kAckDelay;
+
+// The same behind a whole message: the peer's program may wait for no completion.
+constexpr std::uint64_t kUnaskedEnd = 2 * kMs;
 
 constexpr std::uint8_t kSureOfReply = 2;
 constexpr std::uint32_t kMostReplyWait = 500'000;  // ns; no peer sends again before 700'000 (loss_recovery.cc)
@@ -41,7 +44,7 @@ template <class Platform>
 void Acknowledger<Platform>::note_ack_due(ViIndex i, bool now) {
   Vi& vi = vis_[i];
   ++vi.ack.unacknowledged;
-  std::uint64_t wait = kUnasked;
+  std::uint64_t wait = vi.rx.in_message != 0 ? kUnasked : kUnaskedEnd;
   if (now) {
     if (vi.ack.ack_time != 0) {
       if (!vi.ack.replied) {

@@ -18,7 +18,7 @@ constexpr std::uint32_t kReorder = 3;             // frames
 
 constexpr std::uint64_t kMinTimeout = 700'000;    // ns; processors are busy elsewhere that long
 
-constexpr std::uint64_t kUnaskedTimeout = 5 * kMs;  // the same where the peer was not asked: see kUnasked in acknowledger.cc
+constexpr std::uint64_t kUnaskedTimeout = 5 * kMs;  // the same where the peer was not asked: see kUnaskedEnd in acknowledger.cc
 
 constexpr std::uint64_t kMaxTimeout = 250'000'000;
 constexpr std::uint32_t kProbes = 4;              // timeouts that only probe

@@ -53,7 +53,9 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
   if (!set) return count;
   const std::uint64_t deadline =
       timeout < 0 ? kNever : begun + static_cast<std::uint64_t>(timeout) * 1'000'000;
-  return set->go_on_waiting(epfd, events, most, count, timeout == 0, timeout == 0 ? 0 : deadline);
+  return keeping_errno([&] {
+    return set->go_on_waiting(epfd, events, most, count, timeout == 0, timeout == 0 ? 0 : deadline);
+  });
 }
 
 [[gnu::noinline]] int wait(int epfd, epoll_event* events, int most, int timeout) {
@@ -97,27 +99,23 @@ int sovia_epoll_create1(int flags) {
 }
 
 int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
-  return keeping_errno([&]() -> int {
-    libc::prepare();
-    if (!datagram::table::knows(fd) && epoll_sets::kernels_alone(fd, table::peek(fd))) {
-      epoll_event given;
-      if (op == EPOLL_CTL_DEL) return libc::epoll_ctl(epfd, op, fd, event);
-      if (copy_guarded(&given, event, sizeof given) && !epoll_sets::is_own(given)) {
-        return libc::epoll_ctl(epfd, op, fd, &given);
-      }
+  libc::prepare();
+  if (!datagram::table::knows(fd) && epoll_sets::kernels_alone(fd, table::peek(fd))) {
+    epoll_event given;
+    if (op == EPOLL_CTL_DEL) return libc::epoll_ctl(epfd, op, fd, event);
+    if (copy_guarded(&given, event, sizeof given) && !epoll_sets::is_own(given)) {
+      return libc::epoll_ctl(epfd, op, fd, &given);
     }
-    return control(epfd, op, fd, event);
-  });
+  }
+  return keeping_errno([&] { return control(epfd, op, fd, event); });
 }
 
 int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {
-  return keeping_errno([&]() -> int {
-    held_sends::before_wait();
-    if (timeout != 0 || !epoll_sets::kernel_says_all(epfd)) return wait(epfd, events, most, timeout);
-    const int count = libc::epoll_wait(epfd, events, most, 0);
-    if (count <= 0 || !epoll_sets::has_own(events, count)) return count;
-    return go_on_waiting(epfd, events, most, count, 0, 0);
-  });
+  held_sends::before_wait();
+  if (timeout != 0 || !epoll_sets::kernel_says_all(epfd)) return wait(epfd, events, most, timeout);
+  const int count = libc::epoll_wait(epfd, events, most, 0);
+  if (count <= 0 || !epoll_sets::has_own(events, count)) return count;
+  return go_on_waiting(epfd, events, most, count, 0, 0);
 }
 
 int sovia_epoll_pwait(int epfd, epoll_event* events, int most, int timeout,

@@ -61,17 +61,17 @@ int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, cons
     if (!concerns_us(fds, count, bypassing)) return libc::poll(fds, count, timeout);
   }
   const bool look_only = timeout == 0;
-  return wait(fds, count, look_only, look_only ? 0 : deadline_in_ms(timeout), nullptr);
+  return keeping_errno(
+      [&] { return wait(fds, count, look_only, look_only ? 0 : deadline_in_ms(timeout), nullptr); });
 }
 
 }  // namespace
 
 int sovia_poll(pollfd* fds, nfds_t count, int timeout) {
-  return keeping_errno([&]() -> int {
-    libc::prepare();
-    held_sends::before_wait();
-    return kernel_alone(fds, count) ? libc::poll(fds, count, timeout) : poll_lanes(fds, count, timeout);
-  });
+  libc::prepare();
+  held_sends::before_wait();
+  if (kernel_alone(fds, count)) return libc::poll(fds, count, timeout);
+  return poll_lanes(fds, count, timeout);
 }
 
 int sovia_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
