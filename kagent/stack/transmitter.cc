@@ -49,8 +49,8 @@ std::uint32_t pack_limit(const Vi& vi) {
 // its length, and more if the peer's processor is busy with the one before.
 constexpr unsigned kTrainQuantum = 88;
 constexpr unsigned kFirstTrains = kBatch;
-// A message of Unreliable Delivery that fits into one train is not cut: its sender is often busy with streams, and pays
-// for each train.
+// A message of Unreliable Delivery that fits into one train, of 64 KB in frames of 1500 bytes, is not cut: its sender is
+// often busy with streams, and pays for each train.
 constexpr unsigned kWholeTrain = 45;
 
 constexpr std::uint64_t kIdle = 250'000'000;  // ns

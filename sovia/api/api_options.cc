@@ -266,7 +266,7 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
     case FIONREAD:
       if (known->modes.carries_messages()) {
         const Call socket(fd);
-        const int bytes = socket ? messages::next_length(*socket, fd) : 0;
+        const int bytes = socket ? keeping_errno([&] { return messages::next_length(*socket, fd); }) : 0;
         return copy_guarded(argument, &bytes, sizeof bytes) ? 0 : failed(EFAULT);
       }
       return keeping_errno([&] { return add_unread(fd, *known, libc::ioctl(fd, request, argument), argument); });

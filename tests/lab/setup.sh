@@ -1,5 +1,5 @@
-# setup.sh: what ./demo, ./check and the benches of programs and applications have in common. To be sourced; `program` is the script's name,
-# `root` the source directory, and `script` the script's path where it is not $root/$program.
+# setup.sh: what ./demo, ./check and the benches of programs and applications have in common. To be sourced; `program` is the
+# script's name, `root` the source directory, and `script` the script's path where it is not $root/$program.
 # shellcheck shell=bash disable=SC2154
 #
 #   outer script      installs packages, starts the inner one, and does nothing more

@@ -1,4 +1,6 @@
 // Programs that wait for no completion (VipxSetPatient): what they send is acknowledged seldom.
+#include <utility>
+
 #include "tests/sim/pair.h"
 
 namespace viaduct::sim {
@@ -23,6 +25,12 @@ struct LoneMessages {
     pair.server->post_receive(pair.server_vi, memory.data(), kLoneBytes, server_memory, 0);
     pair.client->post_send(pair.client_vi, memory.data(), kLoneBytes, client_memory, 0);
   }
+  // A message whose first frame is lost.
+  void send_lost() {
+    pair.network.set_filter([this](const SimPort&, std::span<std::byte>) { return !std::exchange(loses, false); });
+    loses = true;
+    send();
+  }
   // So many, with a pause behind each.
   void send(std::uint32_t count, std::uint64_t pause) {
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -42,6 +50,7 @@ struct LoneMessages {
   std::vector<std::byte> memory;
   std::uint32_t client_memory, server_memory;
   std::uint32_t completed = 0;
+  bool loses = false;
 };
 
 TEST(Patience, SparesMostAcknowledgements) {
@@ -80,9 +89,7 @@ TEST(Patience, KeepsWhatIsLost) {
   LoneMessages of;
   of.set_patient(true);
   of.send(3, 100 * kUs);
-  bool lose = true;
-  of.pair.network.set_filter([&](const SimPort&, std::span<std::byte>) { return !std::exchange(lose, false); });
-  of.send();
+  of.send_lost();
   of.pair.wait(100 * kUs);
   EXPECT_FALSE(of.pair.server->done(of.pair.server_vi, true).has_value());
   of.send();
@@ -98,9 +105,7 @@ TEST(Patience, EndsWhenTheAcknowledgementIsDue) {
   LoneMessages of;
   of.set_patient(true);
   of.send(3, 100 * kUs);
-  bool lose = true;
-  of.pair.network.set_filter([&](const SimPort&, std::span<std::byte>) { return !std::exchange(lose, false); });
-  of.send();
+  of.send_lost();
   of.pair.wait(20 * kMillisecond);
   EXPECT_TRUE(of.pair.server->done(of.pair.server_vi, true).has_value());
   of.take_completions();
@@ -114,9 +119,7 @@ TEST(Patience, DelaysNoLossOfAHurriedMessage) {
   of.set_patient(true);
   of.send(1, 10 * kUs);
   of.set_patient(false);
-  bool lose = true;
-  of.pair.network.set_filter([&](const SimPort&, std::span<std::byte>) { return !std::exchange(lose, false); });
-  of.send();
+  of.send_lost();
   of.pair.wait(3 * kMillisecond);
   EXPECT_TRUE(of.pair.server->done(of.pair.server_vi, true).has_value());
 }

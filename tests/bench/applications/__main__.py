@@ -24,7 +24,6 @@ from application import Turn, turns
 from lab import ROOT, Failure, Lab
 
 NOT_IDLE = 75    # status
-PATIENCE = 60    # seconds for the machine to calm down before an application
 FIRST_PORT = 7800
 FILE = os.path.join(ROOT, 'doc', 'results', 'applications.json')
 ALL = (*datacentre.APPLICATIONS, *datacutter.APPLICATIONS, *filesystem.APPLICATIONS, *rpc.APPLICATIONS,
@@ -73,15 +72,6 @@ def arguments(words=None):
     return options
 
 
-def calm(options):
-    """Waits until the machine is idle, for a while. Returns the last look."""
-    end = time.monotonic() + PATIENCE
-    look = idle.look()
-    while not look.is_quiet and not options.not_idle and time.monotonic() < end:
-        look = idle.look()
-    return look
-
-
 def one_sample(application, turn):
     """Figures, or why there are none."""
     turn.lab.environment = turn.way.environment(application.switches)
@@ -118,7 +108,7 @@ def show(row):
 def measure_application(application, lab, options, work, ports):
     """The rows of its figures."""
     missing = application.missing()
-    before = calm(options)
+    before = idle.look() if options.not_idle else idle.calm()
     if not missing and not before.is_quiet and not options.not_idle:
         missing = f'the machine was not idle: {before}'
     if missing:

@@ -17,7 +17,6 @@ from lab import PLACES, ROOT, Failure, Lab
 from ways import WAYS, turns
 
 NOT_IDLE = 75    # status
-PATIENCE = 60    # seconds for the machine to calm down between two rows
 FIRST_PORT = 7800
 
 
@@ -60,15 +59,6 @@ def arguments(words=None):
     if options.against and not os.path.exists(options.against):
         parser.error(f'there is no file {options.against}')
     return options
-
-
-def calm(options):
-    """Waits until the machine is idle, for a while. Returns the last look."""
-    end = time.monotonic() + PATIENCE
-    look = idle.look()
-    while not look.is_quiet and not options.not_idle and time.monotonic() < end:
-        look = idle.look()
-    return look
 
 
 def one_sample(lab, row, way, port, work):
@@ -132,7 +122,7 @@ def measure_row(row, options, before, work):
         if after.is_quiet or options.not_idle:
             return results.row_result(row, samples, (before.idle_percent, after.idle_percent)), after
         say(f'  {after}: not counted')
-        before = calm(options)
+        before = idle.look() if options.not_idle else idle.calm()
         if not before.is_quiet:
             break
     return results.not_run(row, f'the machine was not idle: {after}'), before
@@ -143,7 +133,7 @@ def measure_all(options, first, work):
     done, look = [], first
     for number, row in enumerate(options.rows, 1):
         if not (look.is_quiet or options.not_idle):
-            look = calm(options)
+            look = idle.look() if options.not_idle else idle.calm()
         say(f'{number}/{len(options.rows)} {row.key}: {row.title} ({look.idle_percent:.0f} % idle)')
         if look.is_quiet or options.not_idle:
             result, look = measure_row(row, options, look, work)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 LEAST = 90  # percent, for a measurement
 HZ = os.sysconf('SC_CLK_TCK')
+PATIENCE = 60    # seconds for the machine to calm down
 
 
 class Look(NamedTuple):
@@ -95,3 +96,12 @@ class Meter:
     def __exit__(self, *_):
         total, idle = times(_read('/proc/stat'))
         self.seconds = (total - self._begin[0] - idle + self._begin[1]) / HZ
+
+
+def calm():
+    """Waits until the machine is idle, for PATIENCE seconds at most. Returns the last look."""
+    end = time.monotonic() + PATIENCE
+    last = look()
+    while not last.is_quiet and time.monotonic() < end:
+        last = look()
+    return last
