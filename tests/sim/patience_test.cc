@@ -116,6 +116,7 @@ TEST(Patience, EndsWhenTheAcknowledgementIsDue) {
 TEST(Patience, DelaysNoLossOfAHurriedMessage) {
   LoneMessages of;
   of.send(20, 100 * kUs);  // the round trip is known
+  of.pair.wait(5 * kMillisecond);  // no timer is left
   of.set_patient(true);
   of.send(1, 10 * kUs);
   of.set_patient(false);
