@@ -8,6 +8,7 @@ libviaduct_sim_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 # A granted port: compiled into libvipl as well.
 granted_port_sources = \
 	xdp/grant/granted_layout.h \
+	xdp/grant/granted_paths.h \
 	xdp/grant/granted_port.cc xdp/grant/granted_port.h \
 	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h xdp/local/local_tap.h \
 	xdp/train/train_address.h \

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,8 +23,8 @@ class OwnFrames {
 
   // Copies the frame. Where there is no room for it, it is dropped and counted.
   void send(const Frame& frame) {
-    if (memory_.empty()) {
-      memory_.resize(stride_ * kBuffers);
+    if (memory_ == nullptr) {
+      memory_ = std::make_unique_for_overwrite<std::byte[]>(stride_ * kBuffers);
       for (std::uint32_t i = kBuffers; i-- > 0;) free_.push_back(i);
     }
     if (free_.empty() || frame.length > stride_) {
@@ -56,7 +57,7 @@ class OwnFrames {
   static constexpr std::uint32_t kBuffers = 2048;
 
   std::size_t stride_;
-  std::vector<std::byte> memory_;    // made at the first use
+  std::unique_ptr<std::byte[]> memory_;  // made at the first use
   std::vector<std::uint32_t> free_;  // its buffers
   std::vector<Frame> queue_;         // frames [head_, end) wait for receive()
   std::size_t head_ = 0;

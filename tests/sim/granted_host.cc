@@ -98,18 +98,21 @@ std::optional<Environment::Connection> AgentHost::stopped(std::uint32_t session,
 
 void AgentHost::crash_agent() {
   own.clear();
+  introductions_.clear();
   crash();
   network.reopen(control_session);
 }
 
-void AgentHost::restart_agent() {
-  restart(std::make_unique<HostPort>(std::make_unique<RelayChild>(port, control_session)));
+void AgentHost::restart_agent() { restart(paths(port, control_session)); }
+
+std::unique_ptr<Port> AgentHost::paths(SimPort& nic, SimPort& control_session) {
+  auto host = std::make_unique<HostPort>(std::make_unique<RelayChild>(nic, control_session));
+  return std::make_unique<SimPaths>(std::move(host), nic, true);
 }
 
 AgentHost::AgentHost(SimNetwork& net, SimPort& nic, SimPort& its_control_session, std::uint64_t seed,
                      const StackLimits& its_limits)
-    : Host(net, nic, std::make_unique<HostPort>(std::make_unique<RelayChild>(nic, its_control_session)),
-           {nic.address(), nic.address()}, its_limits,
+    : Host(net, nic, paths(nic, its_control_session), {nic.address(), nic.address()}, its_limits,
            std::string(1, static_cast<char>('a' + nic.address()[5] - 1)), seed),
       number(nic.address()[5]),
       control_session(its_control_session) {}
@@ -130,10 +133,23 @@ GrantedHost::GrantedHost(AgentHost& its_agent, std::uint8_t child, std::uint64_t
 GrantedHost::GrantedHost(AgentHost& its_agent, SimPort& its_port, std::uint64_t its_seed,
                          const StackLimits& its_limits)
     : Host(its_agent.network, its_port,
-           std::make_unique<HostPort>(std::make_unique<BorrowedPort>(its_port)),
+           std::make_unique<SimPaths>(std::make_unique<HostPort>(std::make_unique<BorrowedPort>(its_port)), its_port,
+                                      false),
            {its_agent.port.address(), its_agent.control_session.address()}, its_limits, "g", its_seed),
-      agent(its_agent),
-      control_bytes_(layout::Offsets(agent.stack->capacity()).total) {
+      agent(its_agent) {
+  open_control_session();
+}
+
+GrantedHost::~GrantedHost() {
+  if (!dead && !detached_) {
+    agent.own.erase(control_session);
+    agent.stack->close_session(control_session, network.now());
+  }
+  munmap(control_segment_, control_bytes_);
+}
+
+void GrantedHost::open_control_session() {
+  control_bytes_ = layout::Offsets(agent.stack->capacity()).total;
   control_segment_ = mmap(nullptr, control_bytes_, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   control_session = agent.stack->open_session(control_segment_).value();
@@ -142,12 +158,30 @@ GrantedHost::GrantedHost(AgentHost& its_agent, SimPort& its_port, std::uint64_t 
   agent.own[control_session] = {segment(), limits, {}};
 }
 
-GrantedHost::~GrantedHost() {
-  if (!dead) {
-    agent.own.erase(control_session);
-    agent.stack->close_session(control_session, network.now());
+// Listeners are copied as they are, as libvipl does when an agent adopts its session.
+void GrantedHost::adopt() {
+  detached_ = false;
+  void* const old_segment = control_segment_;
+  const std::size_t old_bytes = control_bytes_;
+  const layout::View old = control_view;
+  open_control_session();
+  layout::Listeners& listeners = control_view.listeners();
+  for (std::uint32_t n = 0; n < layout::kListeners; ++n) {
+    listeners.listener[n].local = old.listeners().listener[n].local;
+    listeners.listener[n].state.store(old.listeners().listener[n].state.load());
   }
-  munmap(control_segment_, control_bytes_);
+  for (std::uint32_t n = 0; n < layout::kListeners / 64; ++n) {
+    listeners.active[n].store(old.listeners().active[n].load());
+  }
+  munmap(old_segment, old_bytes);
+  ring_agent(layout::kListenerBit);
+}
+
+void GrantedHost::ring_agent(std::uint32_t bit) {
+  control_view.header().doorbells.ring(bit);
+  if (agent.watch == nullptr || control_view.header().driver_sleeps.load() == 0) return;
+  control_view.header().driver_sleeps.store(0);
+  agent.watch->rings(agent);
 }
 
 std::uint32_t GrantedHost::publish(const layout::Address& local, bool peer) {
@@ -158,13 +192,7 @@ std::uint32_t GrantedHost::publish(const layout::Address& local, bool peer) {
     listener.local = local;
     listener.state.store(peer ? layout::kListenerPeer : layout::kListenerWait);
     listeners.active[n / 64].fetch_or(1ull << (n % 64));
-    if (listeners.holding.load() != 0) {
-      control_view.header().doorbells.ring(layout::kListenerBit);
-      if (agent.watch != nullptr && control_view.header().driver_sleeps.load() != 0) {
-        control_view.header().driver_sleeps.store(0);
-        agent.watch->rings(agent);
-      }
-    }
+    if (listeners.holding.load() != 0) ring_agent(layout::kListenerBit);
     return n;
   }
   return layout::kNoListener;
@@ -184,6 +212,7 @@ std::uint32_t GrantedHost::listeners_published() const {
 
 void GrantedHost::die() {
   dead = true;
+  if (detached_) return;
   std::vector<Remains> left(limits.vis + limits.goodbyes);
   left.resize(remains(segment(), limits, left));
   agent.own.erase(control_session);

@@ -17,6 +17,7 @@
 
 #include "kagent/agent/programs/heartbeat.h"
 #include "tests/sim/sim_host.h"
+#include "tests/sim/sim_paths.h"
 
 namespace viaduct::sim {
 
@@ -57,9 +58,13 @@ class AgentHost : public Host {
   std::optional<Connection> stopped(std::uint32_t session, std::uint32_t vi,
                                     std::uint64_t key) override;
 
-  // As kill -9, and a new one in its place. Its granted programs must be gone.
+  // As kill -9, and a new one in its place. Its granted programs must be gone, or detached.
   void crash_agent();
   void restart_agent();
+
+  // Pairs of its granted programs that are about to have a connection, since the last call.
+  std::vector<std::pair<MacAddress, MacAddress>> take_introductions() { return std::exchange(introductions_, {}); }
+  void introduce(const MacAddress& one, const MacAddress& other) override { introductions_.emplace_back(one, other); }
 
   std::uint8_t number;
   SimPort& control_session;
@@ -72,6 +77,8 @@ class AgentHost : public Host {
   std::map<std::uint32_t, Own> own;
 
  private:
+  static std::unique_ptr<Port> paths(SimPort& nic, SimPort& control_session);
+  std::vector<std::pair<MacAddress, MacAddress>> introductions_;
   AgentHost(SimNetwork& network, SimPort& nic, SimPort& control_session, std::uint64_t seed,
             const StackLimits& limits);
 };
@@ -87,8 +94,17 @@ class GrantedHost : public Host {
   std::uint32_t publish(const layout::Address& local, bool peer) override;
   void withdraw(std::uint32_t listener) override;
 
-  // As kill -9 of the program: its stack says nothing more, and the agent says goodbye for it.
+  // As kill -9 of the program: its stack says nothing more, and the agent, if there is one, says goodbye for it.
   void die();
+
+  // Its agent is dead: its connections go on. Then a new agent has adopted it.
+  void detach() { detached_ = true; }
+  void adopt();
+  bool is_detached() const { return detached_; }
+
+  // False: a frame waits in a ring.
+  bool prepare_to_sleep() override { return paths().prepare_to_sleep(); }
+  SimPaths& paths() { return static_cast<SimPaths&>(*through()); }
 
   AgentHost& agent;
   bool dead = false;
@@ -99,9 +115,12 @@ class GrantedHost : public Host {
 
  private:
   GrantedHost(AgentHost& agent, SimPort& port, std::uint64_t seed, const StackLimits& limits);
+  void open_control_session();
+  void ring_agent(std::uint32_t bit);
 
   void* control_segment_;
   std::size_t control_bytes_;
+  bool detached_ = false;
 };
 
 // Any number of such hosts.

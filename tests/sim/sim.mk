@@ -5,7 +5,12 @@ check_LTLIBRARIES += libsim_hosts.la
 libsim_hosts_la_SOURCES = \
 	tests/sim/borrowed_port.h \
 	tests/sim/granted_host.cc tests/sim/granted_host.h \
-	tests/sim/sim_host.cc tests/sim/sim_host.h
+	tests/sim/sim_host.cc tests/sim/sim_host.h \
+	tests/sim/sim_paths.h \
+	xdp/host_port.cc xdp/host_port.h \
+	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h \
+	xdp/train/train_pages.cc xdp/train/train_pages.h \
+	xdp/train/train_socket.cc xdp/train/train_socket.h
 libsim_hosts_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 
 check_PROGRAMS += tests/sim/sim_test
@@ -36,10 +41,7 @@ sim_tests = \
 	tests/sim/slow_test.cc \
 	tests/sim/stopped_test.cc \
 	tests/sim/trains_test.cc
-tests_sim_sim_test_SOURCES = tests/sim/pair.h tests/sim/commands.h tests/sim/forward.h xdp/host_port.cc xdp/host_port.h \
-	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h \
-	xdp/train/train_pages.cc xdp/train/train_pages.h \
-	xdp/train/train_socket.cc xdp/train/train_socket.h
+tests_sim_sim_test_SOURCES = tests/sim/pair.h tests/sim/commands.h tests/sim/forward.h
 if FAST_BUILD
 nodist_tests_sim_sim_test_SOURCES = tests/sim/sim_tests_all.cc
 EXTRA_DIST += $(sim_tests)
@@ -68,6 +70,7 @@ world_sources = \
 	tests/sim/world/failure.cc tests/sim/world/failure.h \
 	tests/sim/world/jobs.cc \
 	tests/sim/world/lane_job.cc tests/sim/world/lane_job.h \
+	tests/sim/world/less.cc tests/sim/world/less.h \
 	tests/sim/world/library.cc tests/sim/world/library.h \
 	tests/sim/world/library_exchange.cc \
 	tests/sim/world/library_job.cc tests/sim/world/library_job.h \
@@ -77,6 +80,7 @@ world_sources = \
 	tests/sim/world/memory.cc tests/sim/world/memory.h \
 	tests/sim/world/pattern.h \
 	tests/sim/world/plan.cc tests/sim/world/plan.h \
+	tests/sim/world/rings.cc tests/sim/world/rings.h \
 	tests/sim/world/rdma_job.cc tests/sim/world/rdma_job.h \
 	tests/sim/world/stream_job.cc tests/sim/world/stream_job.h \
 	tests/sim/world/trouble.cc \
@@ -86,10 +90,7 @@ tests_sim_simulation_SOURCES = \
 	sovia/lane/spill.h sovia/process/counters.cc sovia/process/libc.cc sovia/lane/control_sender.cc sovia/lane/lane.cc \
 	sovia/lane/lane_control.cc sovia/lane/lane_greeting.cc sovia/lane/lane_loss.cc sovia/lane/lane_options.cc sovia/lane/lane_remote.cc \
 	sovia/lane/lane_rx.cc sovia/lane/lane_send_ring.cc sovia/lane/lane_sinks.cc sovia/lane/lane_tx.cc sovia/process/own_descriptors.cc \
-	sovia/lane/lane.h sovia/lane/packet.h sovia/lane/ring.h sovia/lane/transport.h \
-	xdp/host_port.cc xdp/host_port.h \
-	xdp/train/train_pages.cc xdp/train/train_pages.h \
-	xdp/train/train_socket.cc xdp/train/train_socket.h
+	sovia/lane/lane.h sovia/lane/packet.h sovia/lane/ring.h sovia/lane/transport.h
 if FAST_BUILD
 tests_sim_simulation_SOURCES += $(world_apart)
 nodist_tests_sim_simulation_SOURCES = tests/sim/world_together.cc

@@ -15,7 +15,7 @@ std::string host_text(std::uint32_t host) {
 }  // namespace
 
 std::unique_ptr<SimCapture> SimCapture::open() {
-  const char* const wanted = std::getenv("VIADUCT_SIM_CAPTURE");
+  const char* const wanted = std::getenv(kVariable);
   if (wanted == nullptr || *wanted == '\0') return nullptr;
   std::string name = wanted;
   if (++networks > 1) name += "." + std::to_string(networks);

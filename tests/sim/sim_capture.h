@@ -20,6 +20,7 @@ namespace viaduct {
 
 class SimCapture {
  public:
+  static constexpr char kVariable[] = "VIADUCT_SIM_CAPTURE";
   static constexpr std::uint32_t kNobody = 0xffff;  // in place of a host
 
   // nullptr if no capture is wanted. Ends the process if the file can't be written.

@@ -135,6 +135,9 @@ class Host : public Environment {
        const StackAddresses& addresses, const StackLimits& limits, const std::string& name,
        std::uint64_t seed);
 
+  // To be asked before the stack's driver sleeps until the port has frames. False: something else has come.
+  virtual bool prepare_to_sleep() { return true; }
+
   // One round of the stack and of the programs' command answers. True if there was work.
   bool step();
   std::uint64_t next_deadline() const { return stack->next_deadline(); }
@@ -181,6 +184,11 @@ class Host : public Environment {
 
   // The stack's.
   const void* segment() const { return segment_; }
+
+ protected:
+  Port* through() const { return through_.get(); }
+
+ public:
 
   SimNetwork& network;
   SimPort& port;

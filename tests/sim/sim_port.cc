@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kagent/contract/wire.h"
 #include "tests/sim/sim_capture.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -65,6 +66,7 @@ const char* loss_word(std::uint32_t fate) {
     case offsetof(SimCounters, lost_queue_full): return "the switch's queue is full";
     case offsetof(SimCounters, lost_receive): return "the receiver's queue or buffers are full";
     case offsetof(SimCounters, lost_too_long): return "longer than the receiver's MTU";
+    case offsetof(SimCounters, lost_stranger): return "a train's frame of a stranger, or of another type";
     default: return nullptr;
   }
 }
@@ -189,7 +191,8 @@ SimPort::SimPort(SimNetwork& network, std::uint32_t host, const MacAddress& addr
       address_(address),
       mtu_(mtu),
       receive_("received", network.options_.receive_frames, kEthernetBytes + mtu),
-      transmit_("reserved", network.options_.transmit_frames, kEthernetBytes + mtu) {}
+      transmit_("reserved", network.options_.transmit_frames, kEthernetBytes + mtu),
+      came_by_train_(network.options_.receive_frames) {}
 
 std::size_t SimPort::receive(std::span<Frame> frames) {
   if (paused_ || !alive_) return 0;
@@ -298,7 +301,16 @@ void SimPort::reclaim() {
   }
 }
 
-bool SimPort::deliver(std::span<const std::byte> frame) {
+bool SimPort::takes_train(std::span<const std::byte> frame) const {
+  constexpr std::size_t kSource = 6, kType = kEthernetBytes + 1;
+  if (frame.size() <= kType) return false;
+  MacAddress source;
+  const auto* const at = reinterpret_cast<const std::uint8_t*>(frame.data()) + kSource;
+  std::copy(at, at + source.size(), source.begin());
+  return trains_from_.contains(source) && (wire::kTrainTypes >> std::to_integer<unsigned>(frame[kType]) & 1) != 0;
+}
+
+bool SimPort::deliver(std::span<const std::byte> frame, bool by_train) {
   if (received_.size() >= network_.options_.receive_queue) {
     ++counters_.rx_dropped_ring_full;
     return false;
@@ -309,6 +321,7 @@ bool SimPort::deliver(std::span<const std::byte> frame) {
   }
   const std::uint32_t id = receive_.take();
   std::memcpy(receive_.data(id), frame.data(), frame.size());
+  came_by_train_[id] = by_train;
   received_.push_back({id, static_cast<std::uint32_t>(frame.size())});
   return true;
 }
@@ -388,7 +401,7 @@ bool SimNetwork::inject(SimPort& to, std::span<const std::byte> frame) {
     lose(counters_.lost_too_long, kNobody, to.host_, frame);
   } else if (!to.alive_) {
     lose(counters_.lost_cut, kNobody, to.host_, frame);
-  } else if (!to.deliver(frame)) {
+  } else if (!to.deliver(frame, false)) {
     lose(counters_.lost_receive, kNobody, to.host_, frame);
   } else {
     ++counters_.delivered;
@@ -407,11 +420,14 @@ void SimNetwork::reopen(SimPort& port) {
   }
   port.received_.clear();
   port.submitted_.clear();
+  port.trains_to_.clear();
+  port.trains_from_.clear();
   port.paused_ = port.starved_ = false;
 }
 
 void SimNetwork::transmit(SimPort& from, std::span<const std::byte> frame, bool by_train) {
   ++counters_.sent;
+  counters_.by_train += by_train ? 1 : 0;
   const std::uint32_t packet = new_packet(frame);
   std::vector<std::byte>& bytes = packets_[packet].bytes;
   if (filter_ && !filter_(from, bytes)) {
@@ -455,27 +471,28 @@ void SimNetwork::send_copies(const SimPort& from, SimPort& to, std::uint32_t pac
   if (lost) {
     lose(counters_.lost_fault, from.host_, to.host_, packets_[packet].bytes);
   } else {
-    travel(from, to, packet, arrival, odds);
+    travel(from, to, packet, arrival, by_train);
   }
   if (twice) {
     ++counters_.duplicated;
-    travel(from, to, packet, arrival + random_.below(extra_max + 1), odds);
+    travel(from, to, packet, arrival + random_.below(extra_max + 1), by_train);
   }
 }
 
 void SimNetwork::travel(const SimPort& from, const SimPort& to, std::uint32_t packet,
-                        std::uint64_t arrival, const Odds& odds) {
+                        std::uint64_t arrival, bool by_train) {
   if (severed(from, to)) {
     lose(counters_.lost_cut, from.host_, to.host_, packets_[packet].bytes);
     return;
   }
-  if (happens(odds.corruption)) {
-    packet = corrupted_copy(packet);
+  const bool inside = options_.hosts_by_last_byte && from.address_.back() == to.address_.back();
+  if (happens((by_train ? train_odds_ : odds_).corruption) && !inside) {
+    packet = corrupted_copy(packet, by_train ? options_.train_faults : options_.faults);
   } else {
     ++packets_[packet].users;
   }
   const What what = options_.bits_per_second != 0 ? What::kAtSwitch : What::kAtHost;
-  push(arrival, what, packet, from.host_, to.host_);
+  push(arrival, what, packet, from.host_, to.host_, by_train);
 }
 
 void SimNetwork::handle(const Event& event) {
@@ -494,7 +511,7 @@ void SimNetwork::handle(const Event& event) {
     }
     ++to.queue_used_;
     to.queue_free_ = std::max(to.queue_free_, now_) + link_time(bytes.size());
-    push(to.queue_free_, What::kAtHost, event.packet, event.from, event.to);
+    push(to.queue_free_, What::kAtHost, event.packet, event.from, event.to, event.by_train);
     return;
   }
   if (options_.bits_per_second != 0) --to.queue_used_;
@@ -502,7 +519,9 @@ void SimNetwork::handle(const Event& event) {
     lose(counters_.lost_cut, event.from, event.to, bytes);
   } else if (bytes.size() > to.receive_.bytes()) {
     lose(counters_.lost_too_long, event.from, event.to, bytes);
-  } else if (!to.deliver(bytes)) {
+  } else if (event.by_train && !to.takes_train(bytes)) {
+    lose(counters_.lost_stranger, event.from, event.to, bytes);
+  } else if (!to.deliver(bytes, event.by_train)) {
     lose(counters_.lost_receive, event.from, event.to, bytes);
   } else {
     ++counters_.delivered;
@@ -523,9 +542,9 @@ bool SimNetwork::happens(std::uint64_t threshold) {
 }
 
 void SimNetwork::push(std::uint64_t time, What what, std::uint32_t packet, std::uint32_t from,
-                      std::uint32_t to) {
+                      std::uint32_t to, bool by_train) {
   events_.push_back({time, sequence_++, packet, static_cast<std::uint16_t>(from),
-                     static_cast<std::uint16_t>(to), what});
+                     static_cast<std::uint16_t>(to), what, by_train});
   std::push_heap(events_.begin(), events_.end());
 }
 
@@ -565,11 +584,10 @@ void SimNetwork::drop_packet(std::uint32_t packet) {
   if (--packets_[packet].users == 0) free_packets_.push_back(packet);
 }
 
-std::uint32_t SimNetwork::corrupted_copy(std::uint32_t packet) {
+std::uint32_t SimNetwork::corrupted_copy(std::uint32_t packet, const SimFaults& faults) {
   const std::vector<std::byte> original = packets_[packet].bytes;
   const std::uint32_t copy = new_packet(original);
   std::vector<std::byte>& bytes = packets_[copy].bytes;
-  const SimFaults& faults = options_.faults;
   const std::size_t to = std::min<std::size_t>(faults.corrupt_to, bytes.size());
   if (faults.corrupt_from < to) {
     ++counters_.corrupted;

@@ -80,6 +80,8 @@ struct SimOptions {
   bool trains = false;
   std::uint64_t train_latency_ns = 5'000;
   SimFaults train_faults{};
+  // Ports with the same last byte of their addresses are of one host: between them no bit flips.
+  bool hosts_by_last_byte = false;
 };
 
 // Without group addresses, and when nothing is under way,
@@ -92,6 +94,7 @@ struct SimCounters {
   std::uint64_t duplicated = 0;
   std::uint64_t reordered = 0;
   std::uint64_t corrupted = 0;
+  std::uint64_t by_train = 0;         // of those sent
   std::uint64_t lost_fault = 0;       // SimFaults::loss
   std::uint64_t lost_filter = 0;      // set_filter() said so
   std::uint64_t lost_cut = 0;         // cut(), or a dead host at either end
@@ -99,6 +102,7 @@ struct SimCounters {
   std::uint64_t lost_queue_full = 0;  // the switch's queue
   std::uint64_t lost_receive = 0;     // receive queue or buffers full
   std::uint64_t lost_too_long = 0;    // more than the receiver's MTU
+  std::uint64_t lost_stranger = 0;    // came by train, of a peer or a type that may not
 };
 
 // The buffers of one direction of a port, and the holder of each.
@@ -151,14 +155,18 @@ class SimPort final : public Port, public BulkPath {
   void flush() override;
   std::uint32_t mtu() const override { return mtu_; }
   std::uint32_t payload_limit(const MacAddress& to) const override {
-    return trains_to_.contains(to) ? mtu_ - kAroundTrainFrame : mtu_;
+    return has_train(to) ? train_payload_limit() : mtu_;
   }
   TrainAddress train_address() const override;
   bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned) override {
-    return at.any() && train_address().any() && (trains_to_.insert(peer), true);
+    return at.any() && train_address().any() && (trains_from_.insert(peer), trains_to_.insert(peer), true);
   }
   void leave_train(const MacAddress& peer) override { trains_to_.erase(peer); }
-  bool came_by_train(const Frame&) const override { return true; }  // the simulated kernel refuses no train
+  bool came_by_train(const Frame& frame) const override {
+    return frame.id < came_by_train_.size() && came_by_train_[frame.id] != 0;
+  }
+  bool has_train(const MacAddress& peer) const { return trains_to_.contains(peer); }
+  std::uint32_t train_payload_limit() const { return mtu_ - kAroundTrainFrame; }
   bool reserve_for(const MacAddress&, std::uint32_t, Frame&) override { return false; }
   BulkPath& bulk_path() override { return *this; }
   bool reaches(const MacAddress&) const override { return true; }
@@ -196,7 +204,9 @@ class SimPort final : public Port, public BulkPath {
 
   SimPort(SimNetwork& network, std::uint32_t host, const MacAddress& address, std::uint32_t mtu);
   void reclaim();
-  bool deliver(std::span<const std::byte> frame);
+  bool deliver(std::span<const std::byte> frame, bool by_train);
+  // As the kernel and a train socket: only peers that were learnt may send trains, of these types.
+  bool takes_train(std::span<const std::byte> frame) const;
 
   SimNetwork& network_;
   std::uint32_t host_;
@@ -214,7 +224,8 @@ class SimPort final : public Port, public BulkPath {
   std::uint64_t link_free_ = 0;    // when the link to the switch has sent all it has
   std::uint64_t queue_free_ = 0;   // the same of the switch's queue towards this host
   std::uint32_t queue_used_ = 0;
-  std::set<MacAddress> trains_to_;
+  std::set<MacAddress> trains_to_, trains_from_;
+  std::vector<std::uint8_t> came_by_train_;  // by the buffer's id
   std::uint64_t by_train_ = 0;
   PortCounters counters_;
 };
@@ -288,6 +299,7 @@ class SimNetwork {
     std::uint16_t from;
     std::uint16_t to;
     What what;
+    bool by_train;
 
     bool operator<(const Event& other) const {  // a heap has its greatest in front
       return time != other.time ? time > other.time : sequence > other.sequence;
@@ -308,20 +320,20 @@ class SimNetwork {
   void send_copies(const SimPort& from, SimPort& to, std::uint32_t packet, std::uint64_t left,
                    bool by_train);
   void travel(const SimPort& from, const SimPort& to, std::uint32_t packet, std::uint64_t arrival,
-              const Odds& odds);
+              bool by_train);
   static Odds odds_of(const SimFaults& faults);
   void handle(const Event& event);
   void wake_when_sent(SimPort& port);
   bool happens(std::uint64_t threshold);
   void push(std::uint64_t time, What what, std::uint32_t packet, std::uint32_t from,
-            std::uint32_t to);
+            std::uint32_t to, bool by_train = false);
   std::uint64_t link_time(std::size_t bytes) const;
   void set_cut(const SimPort& from, const SimPort& to, bool cut);
   bool severed(const SimPort& from, const SimPort& to) const;
   std::size_t pair(const SimPort& from, const SimPort& to) const;
   std::uint32_t new_packet(std::span<const std::byte> bytes);
   void drop_packet(std::uint32_t packet);
-  std::uint32_t corrupted_copy(std::uint32_t packet);
+  std::uint32_t corrupted_copy(std::uint32_t packet, const SimFaults& faults);
   void lose(std::uint64_t& counter, std::uint32_t from, std::uint32_t to,
             std::span<const std::byte> frame);
   void note(std::uint32_t fate, std::uint32_t from, std::uint32_t to,

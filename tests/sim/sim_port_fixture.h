@@ -69,7 +69,7 @@ inline std::vector<std::uint32_t> run(SimNetwork& net, SimPort& port) {
 
 inline std::uint64_t sum_of_losses(const SimCounters& c) {
   return c.lost_fault + c.lost_filter + c.lost_cut + c.lost_no_host + c.lost_queue_full +
-         c.lost_receive + c.lost_too_long;
+         c.lost_receive + c.lost_too_long + c.lost_stranger;
 }
 
 inline void expect_all_accounted_for(const SimNetwork& net) {

@@ -1,8 +1,6 @@
 #include "xdp/grant/granted_port.h"
 
-#include <algorithm>
-#include <cstring>
-#include <utility>
+#include <cerrno>
 
 #include "xdp/xsk/chunk.h"
 #include "xdp/xsk/system_calls.h"
@@ -25,6 +23,8 @@ bool plausible(const GrantedLayout& layout) {
 }
 
 }  // namespace
+
+template class GrantedPaths<XskQueue, TrainSocket>;
 
 GrantedPort::~GrantedPort() { close(); }
 
@@ -76,59 +76,6 @@ const char* GrantedPort::map(int umem) {
   return queue_.attach(socket_);
 }
 
-const char* GrantedPort::add_local(const MacAddress& peer, std::uint64_t program, int file,
-                                   unsigned end, const WholeFrame& wake) {
-  if (local_ == nullptr) local_ = local::LocalPeers::make(layout_.address, lendable());
-  if (local_ == nullptr) {
-    system_calls::close(file);
-    return "no memory for local peers";
-  }
-  wake_ = wake;
-  return local_->add(peer, program, file, end);
-}
-
-// Hands out frames that come by the kernel (such as: a connection, or the peer, has ended) behind all frames that
-// were in the rings before them: a ring gives a few frames at a time.
-std::size_t GrantedPort::receive_both(std::span<Frame> frames) {
-  if (held_.count == 0) hold();
-  const std::size_t n = local_->receive(frames);
-  if (held_.count == 0 || !local_->is_past_mark()) return n;
-  const std::size_t now = std::min<std::size_t>(held_.count, frames.size() - n);
-  std::copy_n(held_.frames, now, frames.begin() + n);
-  std::copy(held_.frames + now, held_.frames + held_.count, held_.frames);
-  held_.count -= static_cast<std::uint32_t>(now);
-  return n + now;
-}
-
-void GrantedPort::hold() {
-  held_.count = static_cast<std::uint32_t>(queue_.receive(held_.frames));
-  if (held_.count != 0) local_->mark();
-}
-
-void GrantedPort::release_each(std::span<const Frame> frames) {
-  for (const Frame& frame : frames) {
-    if (trains_.owns(frame)) {
-      trains_.release(frame);
-    } else if ((frame.id & local::LocalPeers::kId) != 0) {
-      local_->release(frame);
-    } else {
-      queue_.release({&frame, 1});
-    }
-  }
-}
-
-void GrantedPort::wake_local() {
-  local_->flush([this](const MacAddress& peer) {
-    Frame frame;
-    if (queue_.reserve({&frame, 1}) == 0) return;
-    std::memcpy(frame.data, wake_.data(), wake_.size());
-    std::memcpy(frame.data, peer.data(), peer.size());
-    std::memcpy(frame.data + peer.size(), layout_.address.data(), layout_.address.size());
-    frame.length = static_cast<std::uint32_t>(wake_.size());
-    queue_.submit({&frame, 1});
-  });
-}
-
 const char* GrantedPort::open_trains(int socket, int guard, const int (&pipe)[2], const TrainAddress& own,
                                      std::uint32_t types) {
   const char* const failed = trains_.open(socket, own, layout_.mtu, types);
@@ -140,40 +87,8 @@ const char* GrantedPort::open_trains(int socket, int guard, const int (&pipe)[2]
   return failed;
 }
 
-// Frames that have come by the queue by now were sent before the train, so they go first.
-std::size_t GrantedPort::receive_trains(std::span<Frame> frames) {
-  if (!trains_.look()) return 0;
-  if (local_ == nullptr) {
-    const std::size_t n = queue_.receive(frames);
-    return n + trains_.receive(frames.subspan(n));
-  }
-  if (held_.count != 0) return 0;
-  if (!std::exchange(held_.for_train, true)) hold();
-  if (held_.count != 0) return 0;
-  held_.for_train = false;
-  return trains_.receive(frames);
-}
-
-void GrantedPort::submit_bulk(std::span<const Frame> frames) {
-  for (const Frame& frame : frames) {
-    if (trains_.add(frame)) continue;
-    // Frames that were submitted before must arrive before.
-    queue_.flush();
-    flush_train();
-    trains_.add(frame);
-  }
-}
-
-void GrantedPort::flush_train() {
-  const std::span<const Frame> frames = trains_.waiting();
-  if (trains_.send()) return queue_.cancel(frames);
-  queue_.submit(frames);
-  queue_.flush();
-}
-
 void GrantedPort::close() {
-  local::LocalPeers::destroy(local_);
-  local_ = nullptr;
+  end_locals();
   trains_.close();
   queue_.detach();
   if (state_ != nullptr) system_calls::unmap(state_, state_bytes_);

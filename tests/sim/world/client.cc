@@ -25,6 +25,8 @@ Vi::Vi(Client& its_client, std::uint32_t its_index, std::uint32_t its_generation
   queue_[1].cq = receive_cq;
 }
 
+void Vi::set_patient(bool patient) { client.view_.vi(index).send.patient.store(patient ? generation : 0); }
+
 std::uint32_t Vi::state() const { return client.view_.vi(index).status.state.load(); }
 
 std::atomic<std::uint32_t>& Vi::sleepers(bool receive) const {

@@ -65,6 +65,9 @@ class Vi {
   // harvests them.
   std::uint64_t succeeded(bool receive) const { return queue_[receive].succeeded; }
 
+  // As VipxSetPatient.
+  void set_patient(bool patient);
+
   void observe();
   std::atomic<std::uint32_t>& sleepers(bool receive) const;
 

@@ -17,17 +17,19 @@ bool verbose = false;
 
 namespace {
 
+char less_text[512];  // made before anything can go wrong
+
 // Of what a signal handler may do, and used by all others as well.
 void say_how_to_repeat(const char* what) {
   char text[1536];
   const int n = std::snprintf(text, sizeof text,
                               "not ok: %s, seed %llu: %s at %llu.%06llu s\n"
-                              "run again: %s --seed %llu --workload %s --verbose\n",
+                              "run again: %s --seed %llu --workload %s%s%s --verbose\n",
                               current.workload, static_cast<unsigned long long>(current.seed), what,
                               static_cast<unsigned long long>(current.now / 1'000'000'000),
                               static_cast<unsigned long long>(current.now / 1'000 % 1'000'000),
                               current.program, static_cast<unsigned long long>(current.seed),
-                              current.workload);
+                              current.workload, less_text[0] != 0 ? " --less " : "", less_text);
   std::fflush(stdout);
   if (n > 0)
     static_cast<void>(
@@ -72,6 +74,7 @@ void catch_crashes() {
 void begin_seed(std::uint64_t seed, const char* workload, unsigned seconds) {
   current.seed = seed;
   current.workload = workload;
+  std::snprintf(less_text, sizeof less_text, "%s", text_of(current.less).c_str());
   const itimerval limit{{0, 0}, {static_cast<time_t>(seconds), 0}};
   setitimer(ITIMER_VIRTUAL, &limit, nullptr);
 }

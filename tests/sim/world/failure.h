@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/sim/world/less.h"
+
 namespace viaduct::sim {
 
 // The current run, for messages (those of signal handlers too).
@@ -14,6 +16,7 @@ struct Current {
   const char* workload = "";
   std::uint64_t now = 0;  // virtual, ns
   const char* program = "simulation";
+  Less less;
 };
 extern Current current;
 

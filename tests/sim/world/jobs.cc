@@ -1,4 +1,6 @@
 // Which jobs a workload has, and how large they are.
+#include <algorithm>
+
 #include "tests/sim/world/lane_job.h"
 #include "tests/sim/world/library_job.h"
 #include "tests/sim/world/rdma_job.h"
@@ -20,7 +22,9 @@ StreamOptions draw_stream(Simulation& world, unsigned most) {
   StreamOptions options;
   options.job = static_cast<std::uint32_t>(world.jobs.size());
   options.level = any_level(random);
-  for (unsigned& quota : options.quota) quota = 1 + static_cast<unsigned>(random.below(most));
+  for (unsigned& quota : options.quota) {
+    quota = 1 + static_cast<unsigned>(random.below(most)) / world.plan.less.messages;
+  }
   options.numbered = options.level == vip::kUnreliable || random.chance(0.5);
   options.window = static_cast<unsigned>(random.magnitude(1, 32));
   // Without retransmission a burst of frames that no queue has room for would never get through.
@@ -47,6 +51,7 @@ Process& any_process(Simulation& world) {
 }
 
 void add_stream(Simulation& world, Process& from, Process& to, const StreamOptions& options) {
+  if (world.jobs.size() >= world.plan.less.jobs) return;
   world.jobs.push_back(std::make_unique<StreamJob>(world, from, to, options));
 }
 
@@ -55,10 +60,11 @@ void add_rdma(Simulation& world, Process& from, Process& to) {
   RdmaOptions options;
   options.job = static_cast<std::uint32_t>(world.jobs.size());
   options.level = any_level(random);
-  options.blocks = 1 + static_cast<unsigned>(random.below(40));
+  options.blocks = 1 + static_cast<unsigned>(random.below(40)) / world.plan.less.messages;
   options.largest = static_cast<std::uint32_t>(
       random.magnitude(16, options.level == vip::kUnreliable ? 6000 : 50'000));
   options.pause = world.plan.span / options.blocks;
+  if (world.jobs.size() >= world.plan.less.jobs) return;
   world.jobs.push_back(std::make_unique<RdmaJob>(world, from, to, options));
 }
 
@@ -72,10 +78,11 @@ void add_lane(Simulation& world, Process& a, Process& b) {
     options.lanes[s].ack_threshold =
         1 + static_cast<std::uint32_t>(random.below(options.lanes[s].window));
     options.lanes[s].combine = random.chance(0.7);
-    options.bytes[s] = random.magnitude(1, 2'000'000);
+    options.bytes[s] = std::max<std::uint64_t>(1, random.magnitude(1, 2'000'000) / world.plan.less.messages);
   }
   options.rounds = 1 + static_cast<unsigned>(random.below(3));
   options.pause = world.plan.span / 100 / options.rounds;
+  if (world.jobs.size() >= world.plan.less.jobs) return;
   world.jobs.push_back(std::make_unique<LaneJob>(world, a, b, options));
 }
 
@@ -89,7 +96,7 @@ void make_jobs(Simulation& world) {
         world.plan.workload == Workload::kStorm || world.plan.workload == Workload::kMixed
             ? 1 + random.below(2)
             : 1;
-    for (std::uint64_t p = 0; p < programs; ++p) world.add_process(h);
+    for (std::uint64_t p = 0; p < programs; ++p) world.add_process(world.plan.one_host ? 0 : h);
   }
   const std::uint64_t count = 1 + random.below(3);
   switch (world.plan.workload) {
@@ -102,7 +109,7 @@ void make_jobs(Simulation& world) {
           options.largest = 50'000;
           options.pause = options.pause / 8;
         } else if (random.chance(0.1)) {  // once around the rings and further
-          options.quota[0] = options.quota[1] = 1500;
+          options.quota[0] = options.quota[1] = 1 + 1500 / world.plan.less.messages;
           options.window = 32;
           options.largest = 100;
           options.churn = 0;

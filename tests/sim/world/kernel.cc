@@ -11,6 +11,11 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
+// The next memory file's place. Each world begins at the same one: libvipl finds what it has learnt of a word by the
+// word's address, and a seed is to be the same run whatever ran before.
+constexpr std::uint64_t kFirstFile = 0x300000000000, kApart = std::uint64_t{1} << 28;
+std::uint64_t g_next_file = kFirstFile;
+
 // The library is not used outside of worlds, but at the end of the process it looks at the clock.
 bool may_run_none(const void*) { return false; }
 
@@ -29,10 +34,20 @@ Kernel& Kernel::the() {
 // ---------------------------------------------------------------------------- memory
 
 MemoryFile::MemoryFile(std::size_t size) : bytes(size) {
-  void* const got = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (size > kApart) fail("a memory file of %zu bytes", size);
+  // Pages of threads' records outlive the world.
+  const bool kept = size == kPage;
+  void* const wanted = kept ? nullptr : reinterpret_cast<void*>(g_next_file);
+  if (!kept) g_next_file += kApart;
+  void* const got = mmap(wanted, size, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (kept ? 0 : MAP_FIXED_NOREPLACE), -1, 0);
   if (got == MAP_FAILED) fail("no memory for %zu bytes", size);
   base = static_cast<std::byte*>(got);
+}
+
+void Kernel::begin(Outside& world) {
+  outside_ = &world;
+  g_next_file = kFirstFile;
 }
 
 MemoryFile::~MemoryFile() { munmap(base, bytes); }

@@ -103,7 +103,7 @@ class Kernel {
  public:
   static Kernel& the();
 
-  void begin(Outside& world) { outside_ = &world; }
+  void begin(Outside& world);
   // All programs have ended; the agent monitor goes too.
   void end();
   Outside& outside() { return *outside_; }

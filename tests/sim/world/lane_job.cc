@@ -36,7 +36,7 @@ bool LaneTransport::equip() {
 void LaneTransport::post_receives() {
   completed_ = 0;
   for (std::uint32_t i = 0; i < places_.receive; ++i) {
-    if (receive_[i]->status == nullptr) post_receive(i);
+    if (receive_[i]->status == nullptr) post(i);
   }
 }
 
@@ -65,14 +65,23 @@ bool LaneTransport::post_memory(std::uint32_t, const std::byte* data, std::uint3
   return send(*direct, bytes, immediate);
 }
 
+// What comes after the end is not replaced: the VI may be idle by then.
 bool LaneTransport::post_receive(std::uint32_t place) {
-  if (link_.vi == nullptr || link_.vi->state() == vip::kError) return false;
+  if (!link_.is_up() || link_.vi->state() == vip::kError) return false;
+  post(place);
+  return true;
+}
+
+void LaneTransport::post(std::uint32_t place) {
   Work work;
   work.buffer = receive_[place];
   work.length = kChunkBytes;
   work.tag = place;
   link_.vi->post(true, work);
-  return true;
+}
+
+void LaneTransport::set_patient(bool patient) {
+  if (link_.vi != nullptr) link_.vi->set_patient(patient);
 }
 
 std::uint32_t LaneTransport::completed() { return std::exchange(completed_, 0); }

@@ -34,7 +34,7 @@ class LaneTransport final : public sovia::Transport {
   bool redirect(std::byte*, std::uint32_t, std::uint32_t) override { return false; }
   bool unredirect() override { return false; }
   void hold(Held, std::uint32_t, std::uint32_t, std::uint32_t) override {}
-  void set_patient(bool) override {}
+  void set_patient(bool patient) override;
   std::uint32_t completed() override;
 
   void sent() { ++completed_; }
@@ -43,6 +43,7 @@ class LaneTransport final : public sovia::Transport {
 
  private:
   bool send(Buffer& buffer, std::uint32_t bytes, std::uint32_t immediate);
+  void post(std::uint32_t place);
 
   Link& link_;
   const sovia::LanePlaces places_;

@@ -49,7 +49,7 @@ void make_library(Simulation& world) {
     for (LibraryManner& manner : options.manners) {
       manner = static_cast<LibraryManner>(random.below(static_cast<int>(LibraryManner::kCount)));
     }
-    options.batches = 1 + static_cast<unsigned>(random.below(16));
+    options.batches = 1 + static_cast<unsigned>(random.below(16)) / world.plan.less.messages;
     options.window = static_cast<unsigned>(random.magnitude(1, 16));
     const bool large = options.level != vip::kUnreliable && random.chance(0.1);
     options.largest = static_cast<std::uint32_t>(large ? random.magnitude(4000, 60'000)
@@ -57,6 +57,7 @@ void make_library(Simulation& world) {
     options.rdma = random.chance(0.4);
     if (random.chance(0.5)) options.churn = 0.1;
     if (random.chance(0.8)) options.pause = world.plan.span / options.batches;
+    if (world.jobs.size() == world.plan.less.jobs) continue;
     world.jobs.push_back(std::make_unique<LibraryJob>(world, any(), any(), options));
   }
 }

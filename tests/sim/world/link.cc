@@ -288,7 +288,8 @@ bool Link::step() {
       const bool error = vi->state() == vip::kError;
       const bool any = harvest();
       if (error) {
-        if (!connection->spoilt && !connection->ended && world_.is_calm()) {
+        const bool steady = process_.granted && peer_->process_.granted && world_.is_steady();
+        if (!connection->spoilt && !connection->ended && (world_.is_calm() || steady)) {
           fail("connection %u was lost for no reason", connection->number);
         }
         tell("job %u side %u: connection %u is broken", options_.job, side_, connection->number);

@@ -80,7 +80,8 @@ const char* name_of(Workload workload) {
   return "?";
 }
 
-Plan::Plan(std::uint64_t its_seed, Workload its_workload) : seed(its_seed), workload(its_workload) {
+Plan::Plan(std::uint64_t its_seed, Workload its_workload, const Less& its_less)
+    : seed(its_seed), workload(its_workload), less(its_less) {
   Random random(its_seed * 1315423911u + static_cast<std::uint64_t>(its_workload) + 77);
   hosts = workload == Workload::kManyToOne ? 3 + static_cast<unsigned>(random.below(6))
           : workload == Workload::kStorm   ? 2 + static_cast<unsigned>(random.below(3))
@@ -106,6 +107,7 @@ Plan::Plan(std::uint64_t its_seed, Workload its_workload) : seed(its_seed), work
     network.queue_frames = static_cast<std::uint32_t>(random.between(16, 256));
   }
   network.receive_frames = 2048;
+  network.hosts_by_last_byte = true;
   if (random.chance(0.2)) {  // few frames
     network.receive_frames = static_cast<std::uint32_t>(random.between(32, 256));
     network.receive_queue = network.receive_frames / 2;
@@ -138,7 +140,35 @@ Plan::Plan(std::uint64_t its_seed, Workload its_workload) : seed(its_seed), work
   if (random.chance(0.2)) quiet.duplication = static_cast<double>(random.below(100)) / 1000;
   quiet.reorder_ns = random.magnitude(kUs, 200 * kUs);
   network.faults = quiet;
-  if (span == 0) return;
+  if (span != 0) draw_events(random, checksum);
+  draw_paths(checksum);
+  std::stable_sort(events.begin(), events.end(),
+                   [](const Event& one, const Event& other) { return one.at < other.at; });
+  leave_out();
+}
+
+// All is drawn as it would be without this, so that what stays is as it was.
+void Plan::leave_out() {
+  if (less.hosts < hosts) {
+    hosts = less.hosts;
+    mtus.resize(hosts);
+  }
+  std::vector<Event> left;
+  for (std::size_t e = 0; e < events.size(); ++e) {
+    Event event = events[e];
+    event.a %= event.trouble == Trouble::kKillProgram || event.trouble == Trouble::kKillAgent ? ~0u : hosts;
+    if (event.b >= hosts || event.b == event.a) event.b = (event.a + 1) % hosts;
+    if (e >= 64 || (less.events >> e & 1) == 0) left.push_back(event);
+  }
+  events = std::move(left);
+  if (less.trains) network.trains = false;
+  if (less.rings) rings = false;
+  if (less.granted) granted = 0;
+  if (less.faults) network.faults = network.train_faults = SimFaults{};
+  if (less.crimes) crime = 0;
+}
+
+void Plan::draw_events(Random& random, bool checksum) {
   const unsigned kinds = static_cast<unsigned>(random.below(5));
   for (unsigned k = 0; k < kinds; ++k) {
     const auto trouble =
@@ -150,65 +180,116 @@ Plan::Plan(std::uint64_t its_seed, Workload its_workload) : seed(its_seed), work
       Event event{random.below(span), trouble};
       event.a = static_cast<std::uint32_t>(random.below(hosts));
       event.b = static_cast<std::uint32_t>((event.a + 1 + random.below(hosts - 1)) % hosts);
-      switch (trouble) {
-        case Trouble::kFaults:
-          event.duration =
-              random.chance(0.5) ? random.magnitude(kMsec, span) : random.between(span / 4, span);
-          event.faults = draw_faults(random, span, checksum);
-          corrupts |= event.faults.corruption > 0;
-          // An ACCEPT from an unknown address makes a connection without a peer.
-          if (event.faults.corruption > 0 && event.faults.corrupt_from < 12) calm = false;
-          if (event.faults.jitter_ns > 50 * kMsec || event.faults.reorder_ns > 50 * kMsec ||
-              event.faults.loss > 0.1) {
-            calm = false;
-          }
-          break;
-        case Trouble::kBurst:
-          event.duration = random.magnitude(10 * kUs, 50 * kMsec);
-          break;
-        case Trouble::kCut:
-        case Trouble::kPart:
-          event.duration = random.magnitude(100 * kUs, 5 * kSec);
-          if (event.duration > 100 * kMsec) calm = false;
-          break;
-        case Trouble::kPauseHost:
-          event.duration = random.magnitude(100 * kUs, 5 * kSec);
-          if (event.duration > 100 * kMsec) calm = false;
-          break;
-        case Trouble::kPauseProgram:
-          event.duration = random.magnitude(100 * kUs, 10 * kSec);
-          // Its agent answers for it, unless what they say is lost again and again.
-          if (event.duration > 100 * kMsec && (kinds > 1 || quiet.loss > 0.02)) calm = false;
-          break;
-        case Trouble::kKillProgram:
-        case Trouble::kKillAgent:
-          event.a = static_cast<std::uint32_t>(random.next());
-          event.duration = random.magnitude(100 * kUs, 2 * kSec);
-          calm = false;
-          break;
-        case Trouble::kReplay:
-        case Trouble::kForge:
-          forges = true;
-          break;
-      }
+      draw_event(random, event, checksum, kinds == 1);
       events.push_back(event);
     }
   }
-  std::stable_sort(events.begin(), events.end(),
-                   [](const Event& one, const Event& other) { return one.at < other.at; });
+}
+
+// `alone`: there is no other kind of trouble.
+void Plan::draw_event(Random& random, Event& event, bool checksum, bool alone) {
+  bool harmless = true;
+  switch (event.trouble) {
+    case Trouble::kTrains:
+    case Trouble::kFaults:
+      event.duration =
+          random.chance(0.5) ? random.magnitude(kMsec, span) : random.between(span / 4, span);
+      event.faults = draw_faults(random, span, checksum);
+      corrupts |= event.faults.corruption > 0;
+      // An ACCEPT from an unknown address makes a connection without a peer.
+      // All that a train loses can go by express.
+      harmless = event.trouble == Trouble::kTrains ||
+                 ((event.faults.corruption == 0 || event.faults.corrupt_from >= 12) &&
+                  event.faults.jitter_ns <= 50 * kMsec && event.faults.reorder_ns <= 50 * kMsec &&
+                  event.faults.loss <= 0.1);
+      break;
+    case Trouble::kBurst:
+      event.duration = random.magnitude(10 * kUs, 50 * kMsec);
+      break;
+    case Trouble::kCut:
+    case Trouble::kPart:
+    case Trouble::kPauseHost:
+      event.duration = random.magnitude(100 * kUs, 5 * kSec);
+      harmless = event.duration <= 100 * kMsec;
+      break;
+    case Trouble::kPauseProgram:
+      event.duration = random.magnitude(100 * kUs, 10 * kSec);
+      // Its agent answers for it, unless what they say is lost again and again.
+      harmless = event.duration <= 100 * kMsec || (alone && network.faults.loss <= 0.02);
+      break;
+    case Trouble::kKillProgram:
+    case Trouble::kKillAgent:
+      event.a = static_cast<std::uint32_t>(random.next());
+      event.duration = random.magnitude(100 * kUs, 2 * kSec);
+      calm = false;
+      harmless = event.trouble == Trouble::kKillAgent;
+      break;
+    case Trouble::kReplay:
+    case Trouble::kForge:
+      forges = true;
+      break;
+  }
+  calm &= harmless;
+  steady &= harmless;
+}
+
+// Trains, rings, agents that adopt, long outages. Drawn apart, so that all else of a seed is what it was before these.
+void Plan::draw_paths(bool checksum) {
+  Random random(seed * 3266489917u + static_cast<std::uint64_t>(workload) + 12000);
+  network.trains = random.chance(0.4);
+  network.train_latency_ns = random.chance(0.5) ? network.latency_ns : random.magnitude(kUs, 50 * kMsec);
+  SimFaults quiet;
+  quiet.reorder_ns = random.magnitude(kUs, 200 * kUs);
+  if (random.chance(0.3)) quiet.loss = static_cast<double>(random.below(100)) / 1000;
+  if (random.chance(0.2)) quiet.reordering = static_cast<double>(random.below(100)) / 1000;
+  if (random.chance(0.2)) quiet.duplication = static_cast<double>(random.below(100)) / 1000;
+  network.train_faults = quiet;
+  const std::uint64_t faults = random.below(4);
+  for (std::uint64_t n = 0; network.trains && span != 0 && n < faults; ++n) {
+    Event event{random.below(span), Trouble::kTrains};
+    draw_event(random, event, checksum, true);
+    if (random.chance(0.4)) event.faults = SimFaults{.loss = 1};  // a firewall
+    events.push_back(event);
+  }
+  rings = random.chance(0.6);
+  const bool pairs = workload == Workload::kStream || workload == Workload::kExchange || workload == Workload::kRdma ||
+                     workload == Workload::kLanes;
+  one_host = pairs && random.chance(0.25);
+  if (one_host && random.chance(0.7)) granted = 1;
+  adopts = random.chance(0.6);
+  if (span != 0 && random.chance(0.1)) draw_outages(random);
+  // The agent speaks for a program that is stopped.
+  const auto has = [this](Trouble trouble) {
+    return std::any_of(events.begin(), events.end(), [trouble](const Event& event) { return event.trouble == trouble; });
+  };
+  steady &= !has(Trouble::kPauseProgram) || !has(Trouble::kKillAgent);
+}
+
+// Outages that connections survive, as their peers have the patience.
+void Plan::draw_outages(Random& random) {
+  limits.peer_timeout_ns = 150 * kSec;
+  for (std::uint64_t n = 1 + random.below(2); n > 0; --n) {
+    constexpr Trouble kKinds[] = {Trouble::kCut, Trouble::kPart, Trouble::kPauseHost};
+    Event event{random.below(span), kKinds[random.below(std::size(kKinds))]};
+    event.a = static_cast<std::uint32_t>(random.below(hosts));
+    event.b = static_cast<std::uint32_t>((event.a + 1 + random.below(hosts - 1)) % hosts);
+    event.duration = random.magnitude(kSec, 60 * kSec);
+    events.push_back(event);
+  }
 }
 
 std::string Plan::text() const {
   const auto [least, most] = std::minmax_element(mtus.begin(), mtus.end());
-  char line[256];
+  char line[320];
   std::snprintf(
       line, sizeof line,
       "%u hosts, MTU %u to %u, latency %.1f us, rate %.2f Gb/s, quiet loss %.3f, troubles %zu in "
-      "%.3f s, crime %.2f, granted %.1f%s%s",
+      "%.3f s, crime %.2f, granted %.1f%s%s%s%s%s%s%s",
       hosts, *least, *most, static_cast<double>(network.latency_ns) / 1e3,
       static_cast<double>(network.bits_per_second) / 1e9, network.faults.loss, events.size(),
       static_cast<double>(span) / 1e9, crime, granted, calm ? ", calm" : "",
-      forges ? ", forged frames" : "");
+      forges ? ", forged frames" : "", steady ? ", steady" : "", network.trains ? ", trains" : "",
+      rings ? ", rings" : "", one_host ? ", one host" : "", adopts ? ", agents adopt" : "");
   return line;
 }
 

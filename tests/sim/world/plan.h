@@ -8,6 +8,7 @@
 
 #include "kagent/contract/stack_limits.h"
 #include "tests/sim/sim_port.h"
+#include "tests/sim/world/less.h"
 
 namespace viaduct::sim {
 
@@ -39,6 +40,7 @@ enum class Trouble : std::uint8_t {
   kKillAgent,
   kReplay,  // frames of earlier times arrive again
   kForge,   // frames that no host has sent
+  kTrains,  // faults of trains, for a while: perhaps none arrives
 };
 
 struct Event {
@@ -50,10 +52,11 @@ struct Event {
 };
 
 struct Plan {
-  Plan(std::uint64_t seed, Workload workload);
+  Plan(std::uint64_t seed, Workload workload, const Less& less);
 
   std::uint64_t seed;
   Workload workload;
+  Less less;
   unsigned hosts = 2;
   std::vector<std::uint32_t> mtus;  // by host
   SimOptions network;  // its faults are those of quiet times
@@ -66,8 +69,19 @@ struct Plan {
   bool forges = false;         // frames are forged or replayed: stacks will count them
   bool corrupts = false;
   bool calm = true;  // no connection may be lost
+  bool steady = true;     // the same but for agents that die: no connection between granted programs may be lost
+  bool adopts = false;    // new agents adopt the granted programs of dead ones
+  bool rings = false;     // granted programs of one host get rings
+  bool one_host = false;  // all programs are on the first host
 
   std::string text() const;
+
+ private:
+  void draw_events(Random& random, bool checksum);
+  void draw_event(Random& random, Event& event, bool checksum, bool alone);
+  void draw_paths(bool checksum);
+  void draw_outages(Random& random);
+  void leave_out();
 };
 
 }  // namespace viaduct::sim

@@ -327,6 +327,18 @@ void GrantedPort::submit(std::span<const Frame> frames) {
     }
   }
 }
+void GrantedPort::submit_bulk(std::span<const Frame> frames) {
+  if (!file_->dead) file_->port.submit_bulk(frames);
+}
+TrainAddress GrantedPort::train_address() const { return file_->port.train_address(); }
+bool GrantedPort::learn_train(const MacAddress& peer, const TrainAddress& at, unsigned attempt) {
+  return !file_->dead && file_->port.learn_train(peer, at, attempt);
+}
+void GrantedPort::leave_train(const MacAddress& peer) {
+  if (!file_->dead) file_->port.leave_train(peer);
+}
+bool GrantedPort::came_by_train(const Frame& frame) const { return file_->port.came_by_train(frame); }
+std::uint32_t GrantedPort::payload_limit(const MacAddress& to) const { return file_->port.payload_limit(to); }
 void GrantedPort::cancel(std::span<const Frame> frames) {
   if (!file_->dead) file_->port.cancel(frames);
 }

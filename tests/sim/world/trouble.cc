@@ -18,6 +18,10 @@ void Simulation::trouble(const Event& event) {
   const std::uint64_t until = now() + event.duration;
   SimPort& a = agents[event.a % plan.hosts]->port;
   SimPort& b = agents[event.b % plan.hosts]->port;
+  if (event.duration >= kSec) {
+    tally_.outages += event.trouble == Trouble::kCut || event.trouble == Trouble::kPart;
+    tally_.stops += event.trouble == Trouble::kPauseHost || event.trouble == Trouble::kPauseProgram;
+  }
   switch (event.trouble) {
     case Trouble::kFaults:
       tell(
@@ -34,8 +38,13 @@ void Simulation::trouble(const Event& event) {
       SimFaults all;
       all.loss = 1;
       network.set_faults(all);
+      network.set_train_faults(all);
       break;
     }
+    case Trouble::kTrains:
+      tell("faults of trains: loss %.3f, for %.3f ms", event.faults.loss, static_cast<double>(event.duration) / 1e6);
+      network.set_train_faults(event.faults);
+      break;
     case Trouble::kCut:
       tell("host %u does not reach host %u", event.a, event.b);
       network.cut(a, b);
@@ -60,6 +69,7 @@ void Simulation::trouble(const Event& event) {
       return;
     }
     case Trouble::kKillProgram: {
+      ++tally_.programs_died;
       if (library != nullptr) return library->kill(event.a, event.duration, random.chance(0.5));
       Process& process = *processes[event.a % processes.size()];
       kill(process, event.duration, random.chance(0.5));
@@ -88,9 +98,11 @@ bool Simulation::come_back() {
     }
     const Event event = healing_[i].event;
     healing_.erase(healing_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (event.trouble == Trouble::kFaults || event.trouble == Trouble::kBurst) {
+    const bool of_trains = event.trouble == Trouble::kTrains, burst = event.trouble == Trouble::kBurst;
+    if (of_trains || burst) network.set_train_faults(plan.network.train_faults);
+    if (event.trouble == Trouble::kFaults || burst) {
       network.set_faults(plan.network.faults);
-    } else {
+    } else if (!of_trains) {
       SimPort& a = agents[event.a]->port;
       SimPort& b = agents[event.b]->port;
       network.join(a, b);
@@ -103,7 +115,11 @@ bool Simulation::come_back() {
     static_cast<AgentHost*>(driver.host)->restart_agent();
     tell("the agent of host %u is back", driver.host->port.address()[5] - 1u);
     any = true;
+    for (const auto& host : granted) {
+      if (&host->agent == driver.host && host->is_detached()) adoptions_.push_back({adoption_time(), host.get()});
+    }
   }
+  any |= adopt();
   for (const auto& process : processes) {
     if (process->dead_until == 0) continue;
     if (process->client != nullptr && now() >= process->unnoticed_until) {
@@ -119,10 +135,28 @@ bool Simulation::come_back() {
   return any;
 }
 
+// Programs look for a new agent every 50 ms.
+std::uint64_t Simulation::adoption_time() { return ending_ ? now() : now() + random.below(50 * kMsec); }
+
+bool Simulation::adopt() {
+  bool any = false;
+  std::erase_if(adoptions_, [&](const Adoption& adoption) {
+    if (adoption.at > now()) return false;
+    if (adoption.whom->dead || !adoption.whom->is_detached()) return true;
+    if (drivers[adoption.whom->agent.number - 1u].dead) return true;  // once more; the next one will
+    adoption.whom->adopt();
+    ++tally_.adoptions;
+    tell("a program of host %u is adopted", adoption.whom->agent.number - 1u);
+    return any = true;
+  });
+  return any;
+}
+
 // Frames that are under way stay as late as they are.
 void Simulation::end_of_troubles() {
   next_event_ = plan.events.size();
   for (Healing& healing : healing_) healing.at = now();
+  for (Adoption& adoption : adoptions_) adoption.at = now();
   for (Driver& driver : drivers) {
     driver.paused_until = std::min(driver.paused_until, now());
     if (driver.down_until != 0) driver.down_until = now();
@@ -145,7 +179,9 @@ void Simulation::kill(Process& process, std::uint64_t back_after, bool unnoticed
   process.unnoticed_until = now();
   if (process.granted) {
     // Its memory and its stack die in one moment.
-    static_cast<GrantedHost*>(process.driver->host)->die();
+    auto& host = static_cast<GrantedHost&>(*process.driver->host);
+    host.die();
+    if (!host.is_detached()) rings_.ended(process.host, host.port.address());
     process.driver->dead = true;
     drivers[process.host].kicked = true;
     process.client->lose();
@@ -164,9 +200,16 @@ void Simulation::kill_agent(unsigned host, std::uint64_t back_after) {
   Driver& driver = drivers[host];
   if (driver.dead) return;
   for (const auto& process : processes) {
-    if (process->host == host && process->granted) kill(*process, back_after, false);
+    if (process->host != host || !process->granted) continue;
+    if (!plan.adopts) {
+      kill(*process, back_after, false);
+    } else if (process->client != nullptr) {
+      static_cast<GrantedHost*>(process->driver->host)->detach();
+    }
   }
   tell("the agent of host %u dies", host);
+  ++tally_.agents_died;
+  rings_.agent_died(host);
   if (library != nullptr) library->kill_agent(host);
   for (const auto& process : processes) {
     if (process->host != host || process->client == nullptr || process->granted) continue;

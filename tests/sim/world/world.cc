@@ -43,6 +43,16 @@ Simulation::Simulation(const Plan& its_plan)
 
 Simulation::~Simulation() = default;
 
+Tally& Tally::operator+=(const Tally& other) {
+  by_ring += other.by_ring;
+  agents_died += other.agents_died;
+  adoptions += other.adoptions;
+  programs_died += other.programs_died;
+  outages += other.outages;
+  stops += other.stops;
+  return *this;
+}
+
 MacAddress Simulation::new_child(unsigned host) {
   constexpr unsigned kFirst = 0x10, kMany = 0x80;  // see granted_host.h
   const unsigned child = children_++;
@@ -214,6 +224,25 @@ void Simulation::strays(const SimPort& from, std::span<std::byte> frame) {
   }
 }
 
+bool Simulation::tell_of_rings(const MacAddress& port, RingMessage message) {
+  for (const auto& host : granted) {
+    if (host->dead || host->port.address() != port) continue;
+    if (!message.file) {
+      host->paths().end_local(message.peer);
+      return true;
+    }
+    const char* const failed =
+        host->paths().add_local(message.peer, message.program, message.file.release(), message.end);
+    // Where the place for an address is taken there is no way by rings, as with the agent's.
+    if (failed != nullptr) tell("rings were refused: %s", failed);
+    for (Driver& driver : drivers) {
+      if (driver.host == host.get()) driver.kicked = true;
+    }
+    return true;
+  }
+  return false;
+}
+
 // ---------------------------------------------------------------------------- steps
 
 bool Simulation::drive(Driver& driver) {
@@ -227,10 +256,13 @@ bool Simulation::drive(Driver& driver) {
   }
   driver.rang = driver.kicked = false;
   if (driver.host->stack->progress(now()) != 0) return true;
-  if (driver.host->stack->prepare_to_sleep()) {
-    driver.asleep = true;
-    driver.deadline = driver.host->stack->next_deadline();
+  if (!driver.host->stack->prepare_to_sleep()) return false;
+  if (!driver.host->prepare_to_sleep()) {
+    driver.host->stack->awake();
+    return false;
   }
+  driver.asleep = true;
+  driver.deadline = driver.host->stack->next_deadline();
   return false;
 }
 
@@ -241,6 +273,7 @@ bool Simulation::step() {
     trouble(plan.events[next_event_++]);
   }
   bool any = come_back();
+  any |= rings_.step();
   for (Driver& driver : drivers) any |= drive(driver);
   for (const auto& process : processes) any |= process->step();
   if (library != nullptr) any |= library->step();
@@ -274,6 +307,8 @@ std::uint64_t Simulation::next_time() const {
   };
   if (next_event_ < plan.events.size()) at(begun_ + plan.events[next_event_].at);
   for (const Healing& healing : healing_) at(healing.at);
+  for (const Adoption& adoption : adoptions_) at(adoption.at);
+  at(rings_.next());
   for (const Driver& driver : drivers) {
     if (driver.dead) {
       at(driver.down_until);
@@ -413,7 +448,10 @@ void Simulation::check_nothing_left() {
     if (own->listeners_published() != 0) fail("a listener is left at the end");
     driver.dead = true;
   }
-  for (const auto& own : granted) own->stack.reset();
+  for (const auto& own : granted) {
+    own->stack.reset();
+    if (const local::LocalPeers* const rings = own->paths().local()) tally_.by_ring += rings->counters().rx_frames;
+  }
   for (const auto& own : granted) expect_all_frames(own->port);
   granted.clear();
   settle();

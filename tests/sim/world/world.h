@@ -15,6 +15,7 @@
 #include "tests/sim/world/library.h"
 #include "tests/sim/world/link.h"
 #include "tests/sim/world/plan.h"
+#include "tests/sim/world/rings.h"
 
 namespace viaduct::sim {
 
@@ -76,6 +77,15 @@ class Job {
   bool released = false;  // it is done, and its connections need not stay
 };
 
+// How often the things happened that a world is for.
+struct Tally {
+  std::uint64_t by_ring = 0;  // frames
+  std::uint64_t agents_died = 0, adoptions = 0, programs_died = 0;
+  std::uint64_t outages = 0, stops = 0;  // partitions, pauses of hosts and programs, of a second and more
+
+  Tally& operator+=(const Tally& other);
+};
+
 class Simulation final : public Watch {
  public:
   explicit Simulation(const Plan& plan);
@@ -88,7 +98,10 @@ class Simulation final : public Watch {
   // From the beginning until all jobs were done: without the time spent waiting for the remains.
   std::uint64_t busy_ns() const { return done_at_ - begun_; }
   std::size_t connections() const { return connections_.size(); }
+  const Tally& tally() const { return tally_; }
   bool is_calm() const { return plan.calm; }
+  // Whether nothing that happens in this world may end a connection between two granted programs.
+  bool is_steady() const { return plan.steady && plan.adopts; }
   MacAddress address(unsigned host) const { return agents[host]->port.address(); }
   Process& add_process(unsigned host, bool with_cq_allowed = true);
   Connection& new_connection(std::uint16_t level);
@@ -111,6 +124,9 @@ class Simulation final : public Watch {
   std::vector<std::unique_ptr<Job>> jobs;
   std::unique_ptr<Library> library;  // the programs that use the real one; null: there are none
 
+  // Hands the agent's word of rings to the program that has this port. False: there is none any more.
+  bool tell_of_rings(const MacAddress& port, RingMessage message);
+
   // The address of one more program's port.
   MacAddress new_child(unsigned host);
   // All jobs are done: the programs close all that is open.
@@ -125,6 +141,8 @@ class Simulation final : public Watch {
   void kill(Process& process, std::uint64_t back_after, bool unnoticed);
   void kill_agent(unsigned host, std::uint64_t back_after);
   bool come_back();
+  std::uint64_t adoption_time();
+  bool adopt();
   void check();
   void check_counters();
   void check_nothing_left();
@@ -142,6 +160,13 @@ class Simulation final : public Watch {
     Event event;
   };
   std::vector<Healing> healing_;
+  struct Adoption {
+    std::uint64_t at;
+    GrantedHost* whom;
+  };
+  std::vector<Adoption> adoptions_;
+  Rings rings_{*this};
+  Tally tally_;
   std::deque<Connection> connections_;
   std::vector<std::vector<std::byte>> remembered_;
   std::uint64_t steps_ = 0;

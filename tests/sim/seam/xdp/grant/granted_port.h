@@ -33,19 +33,19 @@ class GrantedPort {
   void release(std::span<const Frame> frames);
   std::size_t reserve(std::span<Frame> frames);
   void submit(std::span<const Frame> frames);
-  void submit_bulk(std::span<const Frame> frames) { submit(frames); }
+  void submit_bulk(std::span<const Frame> frames);
   const char* open_trains(int, int, const int (&)[2], const TrainAddress&, std::uint32_t) { return nullptr; }
-  TrainAddress train_address() const { return {}; }
-  bool learn_train(const MacAddress&, const TrainAddress&, unsigned) { return false; }
-  void leave_train(const MacAddress&) {}
-  bool came_by_train(const Frame&) const { return false; }
+  TrainAddress train_address() const;
+  bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned attempt);
+  void leave_train(const MacAddress& peer);
+  bool came_by_train(const Frame& frame) const;
   void cancel(std::span<const Frame> frames);
   void flush();
   bool has_frames() const;
   void sleeps() {}
 
   std::uint32_t mtu() const { return layout_.mtu; }
-  std::uint32_t payload_limit(const MacAddress&) const { return layout_.mtu; }
+  std::uint32_t payload_limit(const MacAddress& to) const;
   bool reserve_for(const MacAddress&, std::uint32_t, Frame&) { return false; }
   bool prepare_to_sleep() { return true; }
   const char* add_local(const MacAddress&, std::uint64_t, int, unsigned, const WholeFrame&) {
