@@ -7,82 +7,28 @@
 
 #include <deque>
 
+#include "tests/sim/borrowed_port.h"
 #include "tests/sim/pair.h"
-#include "xdp/local/local_peers.h"
+#include "tests/sim/sim_paths.h"
 
 namespace viaduct::sim {
 namespace {
-
-class PortWithRings final : public Port, public BulkPath {
- public:
-  explicit PortWithRings(SimPort& port) : port_(port), rings(local::LocalPeers::make(port.address(), 256)) {}
-  ~PortWithRings() override { local::LocalPeers::destroy(rings); }
-  PortWithRings(const PortWithRings&) = delete;
-  PortWithRings& operator=(const PortWithRings&) = delete;
-
-  std::size_t receive(std::span<Frame> frames) override {
-    const std::size_t n = rings->receive(frames);
-    return n + port_.receive(frames.subspan(n));
-  }
-  void release(std::span<const Frame> frames) override {
-    for (const Frame& frame : frames) is_ours(frame) ? rings->release(frame) : port_.release({&frame, 1});
-  }
-  std::size_t reserve(std::span<Frame> frames) override { return port_.reserve(frames); }
-  void submit(std::span<const Frame> frames) override {
-    for (const Frame& frame : frames) is_ours(frame) ? rings->submit(frame) : port_.submit({&frame, 1});
-  }
-  void cancel(std::span<const Frame> frames) override {
-    for (const Frame& frame : frames) {
-      if (!is_ours(frame)) port_.cancel({&frame, 1});
-    }
-  }
-  void flush() override {
-    rings->flush([](const MacAddress&) {});
-    port_.flush();
-  }
-  std::uint32_t mtu() const override { return port_.mtu(); }
-  void submit_bulk(std::span<const Frame> frames) override { submit(frames); }
-  TrainAddress train_address() const override { return {}; }
-  bool learn_train(const MacAddress&, const TrainAddress&, unsigned) override { return false; }
-  void leave_train(const MacAddress&) override {}
-  bool came_by_train(const Frame&) const override { return false; }
-  std::uint32_t payload_limit(const MacAddress& to) const override {
-    return rings->has(to) ? local::LocalPeers::kPayloadLimit : mtu();
-  }
-  bool reserve_for(const MacAddress& to, std::uint32_t bytes, Frame& frame) override {
-    return rings->reserve(to, bytes, frame);
-  }
-  MacAddress address() const override { return port_.address(); }
-  std::uint32_t lendable() const override { return 200; }
-  std::uint32_t backlog() const override { return lendable(); }
-  int descriptor() const override { return -1; }
-  std::string mode() const override { return "sim"; }
-  PortCounters counters() override { return port_.counters(); }
-  bool alive() const override { return port_.alive(); }
-  bool reaches(const MacAddress&) const override { return true; }
-  BulkPath& bulk_path() override { return *this; }
-
- private:
-  static bool is_ours(const Frame& frame) { return (frame.id & local::LocalPeers::kId) != 0; }
-  SimPort& port_;
-
- public:
-  local::LocalPeers* const rings;
-};
 
 constexpr MacAddress kTheHost{2, 0, 0, 0, 0, 0x70}, kItsAgent{2, 0, 0, 0, 0, 0x71};
 
 struct OfOneHost {
   explicit OfOneHost(std::uint16_t level, const SimOptions& options = {})
       : reliability(level), network(options, 1), port_a(network.add_host({2, 0, 0, 0, 0, 1}, 1500)),
-        port_b(network.add_host({2, 0, 0, 0, 0, 2}, 1500)), through_a(new PortWithRings(port_a)),
-        through_b(new PortWithRings(port_b)), a(host(port_a, through_a)), b(host(port_b, through_b)),
+        port_b(network.add_host({2, 0, 0, 0, 0, 2}, 1500)), through_a(paths(port_a)),
+        through_b(paths(port_b)), a(host(port_a, through_a)), b(host(port_b, through_b)),
         client(*a), server(*b), client_vi(client.create_vi(level)), server_vi(server.create_vi(level)),
         hosts{a.get(), b.get()} {
     EXPECT_TRUE(sim::connect(network, hosts, client, client_vi, server, server_vi, port_b.address()));
   }
 
-  std::unique_ptr<Host> host(SimPort& port, PortWithRings* through) {
+  static SimPaths* paths(SimPort& port) { return new SimPaths(std::make_unique<BorrowedPort>(port), port, false); }
+
+  std::unique_ptr<Host> host(SimPort& port, SimPaths* through) {
     return std::make_unique<Host>(network, port, std::unique_ptr<Port>(through), StackAddresses{kTheHost, kItsAgent},
                                   small_limits(), "g", 1);
   }
@@ -91,8 +37,8 @@ struct OfOneHost {
     const int file = memfd_create("local", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     ASSERT_EQ(ftruncate(file, local::kFileBytes), 0);
     ASSERT_EQ(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
-    ASSERT_EQ(through_a->rings->add(port_b.address(), 1, dup(file), 0), nullptr);
-    ASSERT_EQ(through_b->rings->add(port_a.address(), 2, file, 1), nullptr);
+    ASSERT_EQ(through_a->add_local(port_b.address(), 1, dup(file), 0), nullptr);
+    ASSERT_EQ(through_b->add_local(port_a.address(), 2, file, 1), nullptr);
   }
 
   void wait(std::uint64_t ns, std::span<Host* const> whom) {
@@ -105,7 +51,7 @@ struct OfOneHost {
   std::uint16_t reliability;
   SimNetwork network;
   SimPort &port_a, &port_b;
-  PortWithRings *through_a, *through_b;
+  SimPaths *through_a, *through_b;
   std::unique_ptr<Host> a, b;
   Program client, server;
   std::uint32_t client_vi, server_vi;
@@ -174,14 +120,14 @@ TEST_P(Local, AConnectionChangesItsPathBetweenTwoMessages) {
   OfOneHost two(GetParam());
   OneWay stream(two, 8);
   stream.run_to(40);
-  EXPECT_EQ(two.through_a->rings->counters().tx_frames, 0u);
+  EXPECT_EQ(two.through_a->local(), nullptr);
   // Some of these are under way when the rings come.
   for (int i = 0; i < 3; ++i) stream.step(400), two.a->step();
   two.give_rings();
   stream.run_to(400);
-  EXPECT_GT(two.through_a->rings->counters().tx_frames, 300u);
+  EXPECT_GT(two.through_a->local()->counters().tx_frames, 300u);
   const std::uint64_t least = two.reliability == vip::kUnreliable ? 0 : 10;
-  EXPECT_GE(two.through_b->rings->counters().tx_frames, least);
+  EXPECT_GE(two.through_b->local()->counters().tx_frames, least);
   for (const Host* const host : two.hosts) {
     EXPECT_EQ(host->stack->counters().retransmissions, 0u);
     EXPECT_EQ(host->stack->counters().frames_held, 0u);
@@ -202,7 +148,7 @@ TEST(UnreliableLocal, WithoutAnAnswerTheConnectionStaysOnItsPath) {
   for (int i = 0; i < 3; ++i) stream.step(400), two.a->step();
   two.give_rings();
   stream.run_to(400);
-  EXPECT_EQ(two.through_a->rings->counters().tx_frames, 0u);
+  EXPECT_EQ(two.through_a->local()->counters().tx_frames, 0u);
 }
 
 // The network loses and reorders meanwhile; lost frames are sent again before the path changes.
@@ -217,7 +163,7 @@ TEST_P(Local, AConnectionChangesItsPathOnALossyNetwork) {
   for (int i = 0; i < 3; ++i) stream.step(300), two.a->step();
   two.give_rings();
   stream.run_to(300);
-  EXPECT_GT(two.through_a->rings->counters().tx_frames, 200u);
+  EXPECT_GT(two.through_a->local()->counters().tx_frames, 200u);
 }
 
 // Its ring fills up. On the reliable levels all of it arrives later; on Unreliable Delivery the sender gives up.
@@ -234,7 +180,7 @@ TEST_P(Local, APeerThatTakesNothingIsWaitedFor) {
     return stream.step(74);
   };
   run(two.network, alone, step, [&] { return stream.completed == 74; }, two.network.now() + patience);
-  EXPECT_GT(two.through_a->rings->counters().full, 0u);
+  EXPECT_GT(two.through_a->local()->counters().full, 0u);
   EXPECT_EQ(two.client.state(two.client_vi), vip::kConnected);
   const std::uint64_t given_up = two.a->stack->counters().local_given_up;
   if (GetParam() != vip::kUnreliable) {

@@ -179,6 +179,15 @@ libvipl_simulated_la_CPPFLAGS = -iquote $(srcdir)/tests/sim/seam $(AM_CPPFLAGS)
 libvipl_simulated_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 EXTRA_DIST += doc/reliability_simulation.md tests/sim/regressions.inc tests/sim/mutations
 
+# Seeds that were not run on this code, for SEEDS_MINUTES on all processors; doc/results/simulation.json keeps count.
+SEEDS_TO = 1000000
+SEEDS_MINUTES = 60
+phony_targets += simulation-seeds
+simulation-seeds: tests/sim/simulation
+	python3 -B $(srcdir)/tests/sim/seeds tests/sim/simulation --to $(SEEDS_TO) --minutes $(SEEDS_MINUTES)
+TESTS += tests/sim/seeds.test
+EXTRA_DIST += tests/sim/seeds tests/sim/seeds.test
+
 # Plants bugs in copies of the sources, one at a time, and expects the simulation to find each.
 # It asks for what the simulation is linked of.
 phony_targets += check-mutations simulation-parts
