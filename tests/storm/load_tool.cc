@@ -8,98 +8,32 @@
 //   message 0, 1, 2 ... --------------->    verifies, answers each with its number and checksum
 //   verifies       <-------------------
 //
-// A message says of which connection it is (a random number that the asker draws), which message of
-// that it is, and how long; the rest follows from these. So what belongs to another connection, comes
-// twice, out of order or changed is seen, and counted as wrong. When anything fails everything is
+// What is wrong with a message is seen and counted (load_message.h). When anything fails everything is
 // closed and begun anew. LEVEL is rd or rr; ud is for no more than "at most once".
 //
 // LEDGER is a file of 64 slots of 16 counters (struct Ledger), mapped by all and by the watcher.
 // `beats` rises at least every two seconds as long as no call hangs.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "tests/storm/load_message.h"
 #include "vipl/vipl_ext.h"
 
 namespace {
 
-constexpr unsigned kWindow = 8;      // messages without an answer
+using namespace load;
+
 constexpr unsigned kReceives = 16;
-constexpr std::uint32_t kBytes = 24 << 10;
 constexpr VIP_ULONG kStepMs = 1000;  // no call may take longer than that and a little
-
-struct Ledger {
-  std::atomic<std::uint64_t> beats, connections, sent, sent_bytes, verified, verified_bytes, answered,
-      wrong, failures, refused, opened, unanswered, reserved[4];
-};
-static_assert(sizeof(Ledger) == 128);
-
-Ledger* ledger;
-
-struct Head {
-  std::uint64_t connection, number;
-  std::uint32_t length, checksum;
-};
 
 struct alignas(64) Packet {
   VIP_DESCRIPTOR descriptor;
   unsigned char data[kBytes];
 };
-
-std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-  z = (z ^ z >> 27) * 0x94d049bb133111eb;
-  return z ^ z >> 31;
-}
-
-std::uint64_t draw() {
-  std::uint64_t out = 0;
-  while (getrandom(&out, sizeof out, 0) != sizeof out) continue;
-  return out;
-}
-
-std::uint32_t length_of(std::uint64_t connection, std::uint64_t number) {
-  const std::uint64_t r = mix(connection + number);
-  const std::uint32_t most = r % 8 == 0 ? kBytes : r % 8 < 4 ? 3000 : 200;
-  return static_cast<std::uint32_t>(sizeof(Head) + (r >> 8) % (most - sizeof(Head)));
-}
-
-std::uint32_t fill(unsigned char* data, std::uint64_t connection, std::uint64_t number) {
-  const std::uint32_t length = length_of(connection, number);
-  std::uint64_t state = mix(connection ^ number << 32);
-  std::uint32_t sum = 0;
-  for (std::uint32_t i = sizeof(Head); i < length; i += 8) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    std::memcpy(data + i, &state, std::min<std::size_t>(8, length - i));
-    sum += static_cast<std::uint32_t>(state >> 32);
-  }
-  const Head head{connection, number, length, sum};
-  std::memcpy(data, &head, sizeof head);
-  return length;
-}
-
-// Prints a mistake, for the watcher to find in the output, and counts it.
-void wrong(const char* what, const Head& head, std::uint64_t connection, std::uint64_t number) {
-  ++ledger->wrong;
-  std::printf("wrong: %s: connection %016llx number %llu length %u, expected %016llx number %llu\n",
-              what, static_cast<unsigned long long>(head.connection),
-              static_cast<unsigned long long>(head.number), head.length,
-              static_cast<unsigned long long>(connection), static_cast<unsigned long long>(number));
-  std::fflush(stdout);
-}
-
-bool verify(const unsigned char* data, std::uint32_t bytes, const Head& head) {
-  static unsigned char expected[kBytes];
-  return fill(expected, head.connection, head.number) == bytes &&
-         std::memcmp(expected, data, bytes) == 0;
-}
 
 // A NIC, a VI and the memory of its messages. The memory outlives it, as a program's would.
 class End {
@@ -332,10 +266,7 @@ void ask(unsigned char host, const std::string& number, VIP_RELIABILITY_LEVEL le
 
 int main(int argc, char** argv) {
   if (argc < 6) return 2;
-  const int file = open(argv[1], O_RDWR);
-  void* const map = mmap(nullptr, 64 * sizeof(Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (map == MAP_FAILED) return 2;
-  ledger = static_cast<Ledger*>(map) + std::atoi(argv[2]) % 64;
+  if (!open_ledger(argv[1], std::atoi(argv[2]))) return 2;
   const std::string what = argv[3];
   const std::string level = argv[what == "ask" ? 6 : 5];
   const VIP_RELIABILITY_LEVEL wanted = level == "rr"   ? VIP_SERVICE_RELIABLE_RECEPTION

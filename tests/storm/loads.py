@@ -138,22 +138,29 @@ class Lab:
         subprocess.run([LAB, "down", "--name", self.name], check=False)
 
 
-class Worker:
-    """A load_tool, whichever process it is at the time."""
+def program(path):
+    """A program of the build tree, past libtool's wrapper."""
+    folder, name = os.path.split(f"{BUILD}/{path}")
+    return f"{folder}/.libs/{name}" if os.path.exists(f"{folder}/.libs/{name}") else f"{folder}/{name}"
 
-    def __init__(self, lab, ledger, slot, host, arguments, placement, output):
+
+class Worker:
+    """A load_tool, or on SOVIA a socket_load_tool, whichever process it is at the time."""
+
+    def __init__(self, lab, ledger, slot, host, arguments, placement, output, sockets=False):
         self.lab, self.ledger, self.slot, self.host = lab, ledger, slot, host
         self.arguments, self.placement, self.output = arguments, placement, output
+        self.sockets = sockets
         self.process = None
 
     def start(self):
         environment = dict(os.environ, VIADUCT_PLACEMENT=self.placement, VIADUCT_SOCKET="@viaduct",
                            LD_LIBRARY_PATH=f"{BUILD}/.libs")
-        tool = f"{BUILD}/tests/storm/.libs/load_tool"
-        if not os.path.exists(tool):
-            tool = f"{BUILD}/tests/storm/load_tool"
+        command = [program("tests/storm/load_tool")]
+        if self.sockets:
+            command = [program("sovia/launcher/sovia"), "run", program("tests/storm/socket_load_tool")]
         self.process = subprocess.Popen(
-            ["ip", "netns", "exec", self.lab.netns(self.host), tool, self.ledger.path, str(self.slot),
+            ["ip", "netns", "exec", self.lab.netns(self.host), *command, self.ledger.path, str(self.slot),
              *self.arguments], stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output,
             env=environment)
 
@@ -166,11 +173,11 @@ class Worker:
 
 
 class Survivors:
-    """Which connections of granted pairs live through the deaths of agents. A pair counts when both of
-    its ends have a connection, and have talked over it, since one of them was last killed."""
+    """Which connections of granted pairs, and of sockets on SOVIA, live through the deaths of agents. A pair counts
+    when both of its ends have a connection, and have talked over it, since one of them was last killed."""
 
     def __init__(self, pairs):
-        self.pairs = {n: pair for n, pair in enumerate(pairs) if pair[0].placement == "granted"}
+        self.pairs = {n: pair for n, pair in enumerate(pairs) if pair[0].placement == "granted" or pair[0].sockets}
         self.survived = self.lost = 0
         self.pending = {}   # pair: failures of its ends before, deaths since
         self.new = {n: (0, 0) for n in self.pairs}    # pair: connections of its ends before

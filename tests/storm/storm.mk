@@ -2,10 +2,11 @@
 # same load for long, on four hosts with faults. See the scripts.
 
 # adopt.test uses it too.
-check_PROGRAMS += tests/storm/load_tool
-tests_storm_load_tool_SOURCES = tests/storm/load_tool.cc
+check_PROGRAMS += tests/storm/load_tool tests/storm/socket_load_tool
+tests_storm_load_tool_SOURCES = tests/storm/load_tool.cc tests/storm/load_message.h
 tests_storm_load_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_storm_load_tool_LDADD = libvipl.la
+tests_storm_socket_load_tool_SOURCES = tests/storm/socket_load_tool.cc tests/storm/load_message.h
 EXTRA_DIST += tests/storm/storm tests/storm/soak tests/storm/loads.py tests/storm/outages
 
 STORM_KILLS = 2000
@@ -15,7 +16,7 @@ OUTAGES_COUNT = 20
 phony_targets += storm soak outages
 outages: viad libsovia-preload.la sovia/launcher/sovia
 	VIADUCT_BUILD=. $(srcdir)/tests/storm/outages $(OUTAGES_COUNT)
-storm: viad tests/storm/load_tool
+storm: viad tests/storm/load_tool tests/storm/socket_load_tool libsovia-preload.la sovia/launcher/sovia
 	VIADUCT_BUILD=. $(srcdir)/tests/storm/storm --kills $(STORM_KILLS) --seed $(STORM_SEED)
 soak: viad tests/storm/load_tool
 	VIADUCT_BUILD=. $(srcdir)/tests/storm/soak --minutes $(SOAK_MINUTES)

@@ -107,7 +107,7 @@ struct GrantPolicy {
   std::uint32_t ports = 16;
   std::uint32_t ports_per_user = 8;
   std::uint32_t umem_kb = 4096;
-  std::uint32_t reattach_ms = 3'000;   // how long ports outlive their agent; 0: not at all
+  std::uint32_t reattach_ms = 10'000;  // how long ports outlive their agent; 0: not at all
 };
 
 // The most that the hosted programs of one user may hold of one NIC, root excepted.

@@ -31,6 +31,11 @@ StreamOptions draw_stream(Simulation& world, unsigned most) {
   const bool large = options.level != vip::kUnreliable && random.chance(0.2);
   options.largest = static_cast<std::uint32_t>(large ? random.magnitude(4000, 60'000)
                                                      : random.magnitude(64, 6000));
+  // More than a ring has room for.
+  if (world.plan.one_host && options.level != vip::kUnreliable && random.chance(0.4)) {
+    options.largest = 60'000;
+    options.window = 32;
+  }
   if (random.chance(0.3)) options.churn = 0.02;
   if (world.plan.span != 0 && random.chance(0.8)) {
     const unsigned quota = std::max(options.quota[0], options.quota[1]);

@@ -256,6 +256,13 @@ void Plan::draw_paths(bool checksum) {
                      workload == Workload::kLanes;
   one_host = pairs && random.chance(0.25);
   if (one_host && random.chance(0.7)) granted = 1;
+  // Rings become full while their reader is stopped.
+  for (std::uint64_t n = one_host && span != 0 ? random.below(4) : 0; n > 0; --n) {
+    Event event{random.below(span), Trouble::kPauseProgram};
+    event.a = static_cast<std::uint32_t>(random.below(2));
+    event.duration = random.magnitude(100 * kUs, 100 * kMsec);
+    events.push_back(event);
+  }
   adopts = random.chance(0.6);
   if (span != 0 && random.chance(0.1)) draw_outages(random);
   // The agent speaks for a program that is stopped.

@@ -48,7 +48,7 @@ TEST(Config, HasDefaultsForEverythingButTheInterface) {
   EXPECT_EQ(config.granted.ports, 16u);
   EXPECT_EQ(config.granted.ports_per_user, 8u);
   EXPECT_EQ(config.granted.umem_kb, 4096u);
-  EXPECT_EQ(config.granted.reattach_ms, 3'000u);
+  EXPECT_EQ(config.granted.reattach_ms, 10'000u);
   EXPECT_TRUE(config.granted.access.allows(12345, {}));
   ASSERT_EQ(config.nics.size(), 1u);
   EXPECT_EQ(config.nics[0].port, PortKind::kAuto);
