@@ -41,6 +41,7 @@ EXTRA_DIST += tests/bench/programs.test tests/bench/tables doc/results \
 	tests/bench/programs/servers.py \
 	tests/bench/programs/outputs.py \
 	tests/bench/programs/papers.py \
+	tests/bench/programs/proof.py \
 	tests/bench/programs/own/exchanges.py \
 	tests/bench/programs/own/stream_end.py \
 	tests/bench/programs/results.py \

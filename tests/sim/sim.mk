@@ -186,7 +186,8 @@ phony_targets += simulation-seeds
 simulation-seeds: tests/sim/simulation
 	python3 -B $(srcdir)/tests/sim/seeds tests/sim/simulation --to $(SEEDS_TO) --minutes $(SEEDS_MINUTES)
 TESTS += tests/sim/seeds.test
-EXTRA_DIST += tests/sim/seeds tests/sim/seeds.test
+EXTRA_DIST += tests/sim/seeds/__main__.py tests/sim/seeds/ledger.py tests/sim/seeds/shrink.py \
+	tests/sim/seeds/world.py tests/sim/seeds.test
 
 # Plants bugs in copies of the sources, one at a time, and expects the simulation to find each.
 # It asks for what the simulation is linked of.

@@ -1,5 +1,6 @@
 # `make storm`: kill -9 of programs and agents at random moments under a verified load. `make soak`: the
-# same load for long, on four hosts with faults. See the scripts.
+# same load for long, on four hosts with faults. `make outages`, `make upgrades`: connections that live on. See the
+# scripts.
 
 # adopt.test uses it too.
 check_PROGRAMS += tests/storm/load_tool tests/storm/socket_load_tool
@@ -7,16 +8,27 @@ tests_storm_load_tool_SOURCES = tests/storm/load_tool.cc tests/storm/load_messag
 tests_storm_load_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_storm_load_tool_LDADD = libvipl.la
 tests_storm_socket_load_tool_SOURCES = tests/storm/socket_load_tool.cc tests/storm/load_message.h
-EXTRA_DIST += tests/storm/storm tests/storm/soak tests/storm/loads.py tests/storm/outages
+EXTRA_DIST += tests/storm/storm tests/storm/soak tests/storm/loads.py tests/storm/outages tests/storm/upgrades
 
 STORM_KILLS = 2000
 STORM_SEED = 1
 SOAK_MINUTES = 60
 OUTAGES_COUNT = 20
-phony_targets += storm soak outages
+UPGRADES_COUNT = 200
+phony_targets += storm soak outages upgrades
+upgrades: viad viaping
+	VIADUCT_BUILD=. $(srcdir)/tests/storm/upgrades --count $(UPGRADES_COUNT)
 outages: viad libsovia-preload.la sovia/launcher/sovia
 	VIADUCT_BUILD=. $(srcdir)/tests/storm/outages $(OUTAGES_COUNT)
 storm: viad tests/storm/load_tool tests/storm/socket_load_tool libsovia-preload.la sovia/launcher/sovia
 	VIADUCT_BUILD=. $(srcdir)/tests/storm/storm --kills $(STORM_KILLS) --seed $(STORM_SEED)
 soak: viad tests/storm/load_tool
 	VIADUCT_BUILD=. $(srcdir)/tests/storm/soak --minutes $(SOAK_MINUTES)
+
+# A share of the simulation, the storm, upgrades and fuzz targets that fits the time; doc/results/proof.json keeps the sums.
+PROOF_MINUTES = 60
+phony_targets += proof
+proof: viad viaping viactl tests/sim/simulation tests/storm/load_tool tests/storm/socket_load_tool libsovia-preload.la \
+		sovia/launcher/sovia
+	python3 -B $(srcdir)/tests/proof --minutes $(PROOF_MINUTES)
+EXTRA_DIST += tests/proof/__main__.py tests/proof/parts.py

@@ -9,6 +9,7 @@ import os
 import applications
 import idle
 import papers
+import proof
 import results
 import viabench
 from figures import digest, ratio
@@ -264,7 +265,8 @@ def once_tables(measured):
 
 MAKERS = (('sovia.json', sovia_tables), ('loss.json', loss_tables), ('mpi.json', mpi_tables),
           ('viabench.json', viabench_tables), ('papers.json', papers_tables),
-          ('applications.json', applications.tables), ('once.json', once_tables))
+          ('applications.json', applications.tables), ('simulation.json', proof.simulation_tables),
+          ('proof.json', proof.proof_tables), ('once.json', once_tables))
 
 
 def all_tables(folder):

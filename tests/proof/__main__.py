@@ -1,0 +1,78 @@
+"""A share of all that reliability is tried with, in the time that it is given; see --help."""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import parts
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+RESULTS = SOURCE / 'doc/results/proof.json'
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog='proof',
+        description='Runs seeds of the simulation, a storm, upgrades and fuzz targets, each for its share of the time, and '
+                    'adds what they say to the results. To be run in the build tree, as root. Status 1 if anything fails.')
+    parser.add_argument('--minutes', type=float, default=60, help='of all together (default: %(default)s)')
+    parser.add_argument('--only', default='', help=f'of {",".join(part.name for part in parts.ALL)}')
+    parser.add_argument('--results', type=pathlib.Path, default=RESULTS, help='default: %(default)s')
+    return parser.parse_args()
+
+
+def git(*words):
+    return subprocess.run(['git', '-C', SOURCE, *words], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def source():
+    """The code that is tried; results and documents may differ."""
+    try:
+        changed = git('status', '--porcelain', '--', '.', ':!doc')
+        return {'commit': git('rev-parse', '--short=12', 'HEAD'), 'dirty': bool(changed)}
+    except (OSError, subprocess.CalledProcessError):
+        return {'commit': None, 'dirty': None}
+
+
+def add(path, entry):
+    entries = json.loads(path.read_text(encoding='utf-8'))['runs'] if path.exists() else []
+    text = json.dumps({'what': 'shares of what reliability is tried with: make proof', 'runs': entries + [entry]},
+                      indent=1)
+    new = path.with_suffix('.new')
+    new.write_text(text + '\n', encoding='utf-8')
+    os.replace(new, path)
+
+
+def run(part, minutes):
+    print(f'--- {part.name}: {minutes:.1f} minutes', flush=True)
+    begun = time.time()
+    good, sums = part.run(SOURCE, minutes)
+    said = ', '.join(f'{value:,} {name.replace("_", " ")}' if isinstance(value, int) else f'{name.replace("_", " ")} {value}'
+                     for name, value in sums.items())
+    print(f'{"ok" if good else "not ok"}: {part.name}: {said or "nothing was counted"}', flush=True)
+    return {'part': part.name, 'seconds': round(time.time() - begun), 'good': good, **sums}
+
+
+def main():
+    options = arguments()
+    wanted = [part for part in parts.ALL if not options.only or part.name in options.only.split(',')]
+    if not wanted:
+        sys.exit(f'proof: there is no part {options.only}')
+    shares = sum(part.share for part in wanted)
+    entry = {'date': datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ'), **source(),
+             'minutes': options.minutes, 'parts': []}
+    try:
+        for part in wanted:
+            entry['parts'].append(run(part, options.minutes * part.share / shares))
+    finally:
+        if entry['parts']:
+            add(options.results, entry)
+    return 0 if all(part['good'] for part in entry['parts']) else 1
+
+
+sys.exit(main())
