@@ -11,16 +11,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kagent/contract/control.h"
 #include "tests/sim/world/fibers.h"
 #include "tests/sim/world/plan.h"
 #include "tests/sim/sim_port.h"
+#include "xdp/descriptor.h"
 
 namespace viaduct::sim {
 
@@ -64,10 +67,17 @@ struct PollWakeFile final : File {
   bool hung_up = false;
 };
 
+// Rings to another program, as the agent hands them over: a file of the real system.
+struct RingsFile final : File {
+  explicit RingsFile(Descriptor its_file) : file(std::move(its_file)) {}
+  Descriptor file;
+};
+
 // The control socket, from both ends.
 struct SocketFile final : File {
   short ready() const override {
-    return static_cast<short>(answer.has_value() ? POLLIN : hung_up ? POLLIN | POLLHUP | POLLRDHUP : 0);
+    const bool readable = answer.has_value() || !messages.empty();
+    return static_cast<short>(readable ? POLLIN : hung_up ? POLLIN | POLLHUP | POLLRDHUP : 0);
   }
   unsigned host = 0;
   bool connected = false;
@@ -77,6 +87,11 @@ struct SocketFile final : File {
     std::vector<std::shared_ptr<File>> files;
   };
   std::optional<Answer> answer;  // not read yet
+  struct Message {
+    control::LocalPeer text;
+    std::vector<std::shared_ptr<File>> files;
+  };
+  std::deque<Message> messages;  // of the agent, not read yet
   bool hung_up = false;          // by the agent, or with it
   bool shut = false;             // by the program
   std::uint64_t patience = 0;    // ns, for an answer; 0: for ever

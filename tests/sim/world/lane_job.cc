@@ -229,7 +229,10 @@ bool LaneJob::write(unsigned s) {
     links[s]->process().wake_at(side.not_before);
     return false;
   }
-  if (side.lent && lane.ring.has_completed(side.ticket)) side.lent = false;
+  if (side.lent && lane.ring.has_completed(side.ticket)) {
+    if (side.transport->direct->is_busy()) fail("a lane says that a direct send is done, and its memory is still read");
+    side.lent = false;
+  }
   if (world_.random.chance(0.1) && !side.lent && side.transport->direct->status == nullptr) {
     const auto whole = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(side.quota - side.written, 1 + world_.random.below(kChunkBytes)));

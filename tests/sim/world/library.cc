@@ -282,8 +282,28 @@ void Library::end(Talk& talk) {
   talk.poll_wake->hung_up = true;
   world.drivers[talk.host].rang = true;
   if (talk.port == nullptr) return;
+  world.port_ended(talk.host, talk.port->port.address());
   note_remains(talk);
   say_goodbye(talk);
+}
+
+bool Library::tell_of_rings(const MacAddress& port, RingMessage message) {
+  for (const auto& talk : talks_) {
+    if (!talk->open || talk->port == nullptr || talk->port->port.address() != port || talk->socket->shut) continue;
+    SocketFile::Message told;
+    std::memset(static_cast<void*>(&told.text), 0, sizeof told.text);
+    told.text.head = control::MessageHead{};
+    told.text.head.kind =
+        static_cast<std::uint16_t>(message.file ? control::Kind::kLocalPeer : control::Kind::kLocalEnd);
+    told.text.head.bytes = sizeof told.text;
+    std::copy(message.peer.begin(), message.peer.end(), told.text.address);
+    told.text.end = static_cast<std::uint16_t>(message.end);
+    told.text.program = message.program;
+    if (message.file) told.files.push_back(std::make_shared<RingsFile>(std::move(message.file)));
+    talk->socket->messages.push_back(std::move(told));
+    return true;
+  }
+  return false;
 }
 
 // ---------------------------------------------------------------------------- steps

@@ -13,6 +13,7 @@
 #include "kagent/stack/remains.h"
 #include "tests/sim/world/kernel.h"
 #include "tests/sim/world/memory.h"
+#include "tests/sim/world/rings.h"
 #include "vipl/vipl.h"
 
 namespace viaduct::sim {
@@ -78,6 +79,8 @@ class Library final : public Outside {
   void kill_agent(unsigned host);
   void end_of_troubles();
   SimPort* port_of(const std::byte* address) const;
+  // See Simulation.
+  bool tell_of_rings(const MacAddress& port, RingMessage message);
 
   // See Watch.
   bool reads(Host& host, std::uint32_t session, std::span<const iovec> memory);

@@ -92,9 +92,29 @@ long recv(int fd, void* data, std::size_t, int) {
   return 1;
 }
 
-long recvmsg(int fd, msghdr* message, int) {
+namespace {
+
+// Hands out descriptors with a message.
+void attach(msghdr* message, const std::vector<std::shared_ptr<sim::File>>& files) {
+  int fds[control::kGrantedDescriptors];
+  for (std::size_t i = 0; i < files.size(); ++i) fds[i] = kernel().install(files[i]);
+  const std::size_t bytes = files.size() * sizeof(int);
+  message->msg_controllen = 0;
+  if (bytes == 0) return;
+  message->msg_controllen = CMSG_SPACE(bytes);
+  cmsghdr* const head = CMSG_FIRSTHDR(message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(head), fds, bytes);
+}
+
+}  // namespace
+
+long recvmsg(int fd, msghdr* message, int flags) {
   const auto file = kernel().file<SocketFile>(fd);
   if (file == nullptr) return error(EBADF);
+  if (file->ready() == 0 && (flags & MSG_DONTWAIT) != 0) return error(EAGAIN);
   const std::uint64_t deadline = after(file->patience != 0 ? file->patience : ~0ull);
   pollfd self{fd, POLLIN, 0};
   while (file->ready() == 0) {
@@ -103,23 +123,22 @@ long recvmsg(int fd, msghdr* message, int) {
     if (file->ready() == 0 && kernel().outside().now() >= deadline) return error(EAGAIN);
   }
   message->msg_flags = 0;
-  if (!file->answer) {
+  if (file->answer) {
+    const SocketFile::Answer answer = std::move(*file->answer);
+    file->answer.reset();
+    std::memcpy(message->msg_iov->iov_base, &answer.text, sizeof answer.text);
+    attach(message, answer.files);
+    return sizeof answer.text;
+  }
+  if (file->messages.empty()) {
     message->msg_controllen = 0;
     return 0;
   }
-  const SocketFile::Answer answer = std::move(*file->answer);
-  file->answer.reset();
-  std::memcpy(message->msg_iov->iov_base, &answer.text, sizeof answer.text);
-  int fds[control::kGrantedDescriptors];
-  for (std::size_t i = 0; i < answer.files.size(); ++i) fds[i] = kernel().install(answer.files[i]);
-  const std::size_t bytes = answer.files.size() * sizeof(int);
-  cmsghdr* const head = CMSG_FIRSTHDR(message);
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(bytes);
-  std::memcpy(CMSG_DATA(head), fds, bytes);
-  message->msg_controllen = bytes != 0 ? CMSG_SPACE(bytes) : 0;
-  return sizeof answer.text;
+  const SocketFile::Message told = std::move(file->messages.front());
+  file->messages.pop_front();
+  std::memcpy(message->msg_iov->iov_base, &told.text, sizeof told.text);
+  attach(message, told.files);
+  return sizeof told.text;
 }
 
 // ---------------------------------------------------------------------------- descriptors
@@ -285,11 +304,59 @@ bool copy(void* to, const void* from, std::size_t bytes) {
 // ---------------------------------------------------------------------------- xdp/grant/granted_port.h
 
 namespace viaduct {
+namespace sim {
+
+bool FileQueue::dead() const { return file == nullptr || file->dead; }
+std::size_t FileQueue::receive(std::span<Frame> frames) { return dead() ? 0 : file->port.receive(frames); }
+void FileQueue::release(std::span<const Frame> frames) {
+  if (!dead()) file->port.release(frames);
+}
+// An interface that is gone still has buffers.
+std::size_t FileQueue::reserve(std::span<Frame> frames) {
+  if (!dead()) return file->port.reserve(frames);
+  constexpr std::size_t kBuffers = 256, kBytes = 9216;
+  static std::byte buffers[kBuffers][kBytes];
+  static std::size_t next = 0;
+  for (Frame& frame : frames) {
+    frame = {buffers[next++ % kBuffers], layout.mtu + 14, 0};
+  }
+  return frames.size();
+}
+void FileQueue::submit(std::span<const Frame> frames) {
+  if (dead()) return;
+  for (const Frame& frame : frames) {
+    // The network carries nothing to its sender; macvlan does.
+    if (std::memcmp(frame.data, layout.address.data(), layout.address.size()) == 0) {
+      file->network.inject(file->port, {frame.data, frame.length});
+      file->port.cancel({&frame, 1});
+    } else {
+      file->port.submit({&frame, 1});
+    }
+  }
+}
+void FileQueue::cancel(std::span<const Frame> frames) {
+  if (!dead()) file->port.cancel(frames);
+}
+void FileQueue::flush() {
+  if (!dead()) file->port.flush();
+}
+bool FileQueue::has_frames() const { return !dead() && file->ready() != 0; }
+
+bool FileTrains::knows(const MacAddress& peer) const { return !file->dead && file->port.has_train(peer); }
+std::uint32_t FileTrains::payload_limit() const { return file->port.train_payload_limit(); }
+bool FileTrains::add(const Frame& frame) {
+  if (!file->dead) file->port.submit_bulk({&frame, 1});
+  return true;
+}
+
+}  // namespace sim
 
 const char* GrantedPort::open(int socket, int umem, const GrantedLayout& layout) {
   socket_ = socket, umem_ = umem, layout_ = layout;
-  file_ = sim::Kernel::the().file<sim::PortFile>(socket);
-  return file_ != nullptr ? nullptr : "no port";
+  const auto file = sim::Kernel::the().file<sim::PortFile>(socket);
+  queue_ = {file, layout};
+  trains_ = {file};
+  return file != nullptr ? nullptr : "no port";
 }
 
 GrantedPort::~GrantedPort() {
@@ -298,55 +365,25 @@ GrantedPort::~GrantedPort() {
   }
 }
 
-std::size_t GrantedPort::receive(std::span<Frame> frames) {
-  return file_->dead ? 0 : file_->port.receive(frames);
+const char* GrantedPort::add_local(const MacAddress& peer, std::uint64_t program, int file, unsigned end,
+                                   const WholeFrame& wake) {
+  const auto rings = sim::Kernel::the().file<sim::RingsFile>(file);
+  const int real = rings != nullptr ? rings->file.release() : -1;
+  vipl::sys::close(file);
+  return GrantedPaths::add_local(layout_.address, lendable(), peer, program, real, end, wake);
 }
-void GrantedPort::release(std::span<const Frame> frames) {
-  if (!file_->dead) file_->port.release(frames);
-}
-// An interface that is gone still has buffers; frames sent go nowhere.
-std::size_t GrantedPort::reserve(std::span<Frame> frames) {
-  if (!file_->dead) return file_->port.reserve(frames);
-  constexpr std::size_t kBuffers = 256, kBytes = 9216;
-  static std::byte buffers[kBuffers][kBytes];
-  static std::size_t next = 0;
-  for (Frame& frame : frames) {
-    frame = {buffers[next++ % kBuffers], layout_.mtu + 14, 0};
-  }
-  return frames.size();
-}
-void GrantedPort::submit(std::span<const Frame> frames) {
-  if (file_->dead) return;
-  for (const Frame& frame : frames) {
-    // The network carries nothing to its sender; macvlan does.
-    if (std::memcmp(frame.data, layout_.address.data(), layout_.address.size()) == 0) {
-      file_->network.inject(file_->port, {frame.data, frame.length});
-      file_->port.cancel({&frame, 1});
-    } else {
-      file_->port.submit({&frame, 1});
-    }
-  }
-}
-void GrantedPort::submit_bulk(std::span<const Frame> frames) {
-  if (!file_->dead) file_->port.submit_bulk(frames);
-}
-TrainAddress GrantedPort::train_address() const { return file_->port.train_address(); }
+
+TrainAddress GrantedPort::train_address() const { return queue_.file->port.train_address(); }
 bool GrantedPort::learn_train(const MacAddress& peer, const TrainAddress& at, unsigned attempt) {
-  return !file_->dead && file_->port.learn_train(peer, at, attempt);
+  return !queue_.dead() && queue_.file->port.learn_train(peer, at, attempt);
 }
 void GrantedPort::leave_train(const MacAddress& peer) {
-  if (!file_->dead) file_->port.leave_train(peer);
+  if (!queue_.dead()) queue_.file->port.leave_train(peer);
 }
-bool GrantedPort::came_by_train(const Frame& frame) const { return file_->port.came_by_train(frame); }
-std::uint32_t GrantedPort::payload_limit(const MacAddress& to) const { return file_->port.payload_limit(to); }
-void GrantedPort::cancel(std::span<const Frame> frames) {
-  if (!file_->dead) file_->port.cancel(frames);
+bool GrantedPort::came_by_train(const Frame& frame) const {
+  return (frame.id & local::LocalPeers::kId) == 0 && queue_.file->port.came_by_train(frame);
 }
-void GrantedPort::flush() {
-  if (!file_->dead) file_->port.flush();
-}
-bool GrantedPort::has_frames() const { return file_->ready() != 0; }
-std::uint32_t GrantedPort::lendable() const { return file_->port.lendable(); }
-std::uint32_t GrantedPort::backlog() const { return file_->port.backlog(); }
+std::uint32_t GrantedPort::lendable() const { return queue_.file->port.lendable(); }
+std::uint32_t GrantedPort::backlog() const { return queue_.file->port.backlog(); }
 
 }  // namespace viaduct

@@ -225,6 +225,7 @@ void Simulation::strays(const SimPort& from, std::span<std::byte> frame) {
 }
 
 bool Simulation::tell_of_rings(const MacAddress& port, RingMessage message) {
+  if (library != nullptr) return library->tell_of_rings(port, std::move(message));
   for (const auto& host : granted) {
     if (host->dead || host->port.address() != port) continue;
     if (!message.file) {

@@ -126,6 +126,8 @@ class Simulation final : public Watch {
 
   // Hands the agent's word of rings to the program that has this port. False: there is none any more.
   bool tell_of_rings(const MacAddress& port, RingMessage message);
+  // A granted program has ended, and its agent knows.
+  void port_ended(unsigned host, const MacAddress& port) { rings_.ended(host, port); }
 
   // The address of one more program's port.
   MacAddress new_child(unsigned host);
