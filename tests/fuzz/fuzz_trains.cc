@@ -163,7 +163,7 @@ class Trains {
   }
 
   void arrive(Datagram datagram) {
-    constexpr std::size_t kMostWaiting = 100;
+    constexpr std::size_t kMostWaiting = 20;
     if (g_kernel.waiting.size() < kMostWaiting) g_kernel.waiting.push_back(std::move(datagram));
   }
 
@@ -172,13 +172,12 @@ class Trains {
     std::vector<Frame> room(most != 0 ? most : 64);
     do {
       const std::size_t before = g_kernel.waiting.size();
-      std::deque<Datagram> waiting;
-      if (!socket_.is_waiting()) waiting = g_kernel.waiting;
+      const bool waited = socket_.is_waiting();
       if (!socket_.look()) {
         if (most == 0 && !lent_.empty() && g_kernel.waiting.size() == before) give_back(0);
         continue;
       }
-      if (!waiting.empty()) taken_ = waiting[before - g_kernel.waiting.size() - 1], at_ = 0;
+      if (!waited) taken_ = std::move(g_kernel.given), at_ = 0;
       const std::size_t got = socket_.receive(room);
       require(got != 0, "a look that promised frames");
       for (std::size_t i = 0; i < got; ++i) take(room[i]);
@@ -214,14 +213,16 @@ class Trains {
     const unsigned to = input.byte() % kPeers, variant = input.byte();
     const auto length = static_cast<std::uint32_t>(kLeastFrame + input.byte() * 5);
     // As long as any frame, since a short one may be filled up.
-    std::vector<std::byte>& bytes = frames_.emplace_back(kMtu, std::byte{static_cast<std::uint8_t>(++number_)});
+    std::vector<std::byte> bytes(kMtu, std::byte{static_cast<std::uint8_t>(++number_)});
     const MacAddress mac = mac_of(to);
     std::memcpy(bytes.data(), mac.data(), mac.size());
     bytes[kFlagsAt] = std::byte{static_cast<std::uint8_t>((variant & 1) != 0 ? 0x80 : 0)};
     const Frame frame{bytes.data(), std::min(length, socket_.payload_limit() + static_cast<std::uint32_t>(kEthernet)), 0};
-    if (socket_.add(frame)) return;
-    send();
-    require(socket_.add(frame), "an empty train has no room");
+    if (!socket_.add(frame)) {
+      send();
+      require(socket_.add(frame), "an empty train has no room");
+    }
+    frames_.push_back(std::move(bytes));
   }
 
   // One send, whole or in part by pages and then whole.

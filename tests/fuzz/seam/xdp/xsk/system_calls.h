@@ -35,6 +35,7 @@ struct Sent {
 
 struct Kernel {
   std::deque<Datagram> waiting;
+  Datagram given;  // the last one that was received
   std::vector<Sent> sent;
   std::optional<sockaddr_in6> connected;
   std::vector<std::uint8_t> pipe;
@@ -77,8 +78,9 @@ inline long receive_message(int, msghdr& message) {
     waiting.pop_front();
   }
   if (waiting.empty()) return refuse(EAGAIN);
-  const Datagram datagram = std::move(waiting.front());
+  g_kernel.given = std::move(waiting.front());
   waiting.pop_front();
+  const Datagram& datagram = g_kernel.given;
   std::memcpy(message.msg_name, &datagram.from, sizeof datagram.from);
   const std::size_t bytes = std::min(datagram.bytes.size(), message.msg_iov[0].iov_len);
   if (bytes != 0) std::memcpy(message.msg_iov[0].iov_base, datagram.bytes.data(), bytes);
