@@ -11,6 +11,7 @@
 
 #include <cstring>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "tests/fuzz/fuzz_input.h"
@@ -186,8 +187,7 @@ class End {
   void begin(std::uint8_t how) {
     if (!greeted_) lane_.greet(kToken);
     greeted_ = true;
-    if (how % 4 == 1) lane_.trust();
-    if (how % 4 == 2) lane_.trust();
+    if (how % 4 != 0 && !std::exchange(trusted_, true)) lane_.trust();
     if (how % 4 >= 2 && lane_.greeting.may_start()) lane_.control.start(how);
   }
 
@@ -287,7 +287,7 @@ class End {
   std::deque<std::byte> stream_;  // taken by the lane, not yet read
   std::uint64_t granted_ = 0, sent_at_cut_ = 0;
   std::uint8_t number_ = 0;
-  bool greeted_ = false, parked_ = false, cut_ = false;
+  bool greeted_ = false, trusted_ = false, parked_ = false, cut_ = false;
   LaneRx::DirectNumber direct_ = LaneRx::kNoDirect;
   std::vector<std::byte> buffer_;
   std::uint32_t message_ = ~0u, done_ = 0;
