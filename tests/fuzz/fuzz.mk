@@ -1,7 +1,8 @@
 # Fuzz targets. Built here with replay_main, which runs a corpus (what make_*_corpus writes, and the
 # inputs of tests/fuzz/corpus) and seeded mutations of it; a short run of each belongs to "make
 # check" (fuzz.test). "make fuzz" runs each for FUZZ_MINUTES with clang's libFuzzer and sanitizers,
-# in a build tree of its own (build/fuzz); "make fuzz-coverage" says which lines that corpus reaches.
+# in a build tree of its own (build/fuzz), "make fuzz-on" goes on for as long in all; doc/results/fuzz.json says for
+# how long each has run. "make fuzz-coverage" says which lines that corpus reaches.
 
 if LIBFUZZER
 fuzz_main =
@@ -64,8 +65,10 @@ TESTS += tests/fuzz/fuzz.test
 EXTRA_DIST += tests/fuzz/fuzz.test tests/fuzz/fuzz_long tests/fuzz/corpus
 
 FUZZ_MINUTES = 30
-phony_targets += fuzz fuzz-coverage
+phony_targets += fuzz fuzz-on fuzz-coverage
 fuzz:
 	$(srcdir)/tests/fuzz/fuzz_long run $(FUZZ_MINUTES)
+fuzz-on:
+	$(srcdir)/tests/fuzz/fuzz_long go-on $(FUZZ_MINUTES)
 fuzz-coverage:
 	$(srcdir)/tests/fuzz/fuzz_long coverage
