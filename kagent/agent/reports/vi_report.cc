@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include "kagent/stack/tables.h"
 
@@ -11,7 +12,11 @@ namespace {
 // Reads shared memory just once: another process may be writing to it.
 template <class T>
 T once(const T& shared) {
-  return __atomic_load_n(&shared, __ATOMIC_RELAXED);
+  if constexpr (std::is_enum_v<T>) {
+    return static_cast<T>(once(reinterpret_cast<const std::underlying_type_t<T>&>(shared)));
+  } else {
+    return __atomic_load_n(&shared, __ATOMIC_RELAXED);
+  }
 }
 
 void copy(const MacAddress& from, std::uint8_t* to) {

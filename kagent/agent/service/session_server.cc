@@ -220,7 +220,7 @@ void SessionServer::open_then(ControlSocket& socket, const Peer& peer, const Req
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
                   "user " + std::to_string(peer.uid) + " asks for too many sessions at once"};
   }
-  const auto asking = std::make_shared<Asking>(std::move(socket), peer, ProgramAccess());
+  const auto asking = std::make_shared<Asking>(Asking{std::move(socket), peer, ProgramAccess()});
   const auto work = [asking, proof = request.proof] {
     asking->access = open_program(asking->socket.get(), asking->peer, proof);
   };

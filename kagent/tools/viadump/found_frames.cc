@@ -59,7 +59,7 @@ std::size_t segment_length(Bytes bytes, std::size_t length, std::uint16_t ether_
 void find_segments(const PacketView& packet, std::size_t begin, std::uint16_t ether_type, std::vector<FoundFrame>& out) {
   const Bytes all(packet.bytes);
   const std::size_t step = segment_length(all.subspan(begin), packet.length - begin, ether_type);
-  out.reserve((packet.length - begin) / step + 1);
+  out.reserve((all.size() - begin) / step + 1);
   for (std::size_t at = begin; at < packet.length && at < all.size(); at += step) {
     const std::size_t length = std::min<std::size_t>(step, packet.length - at);
     out.push_back({all.subspan(at, std::min(length, all.size() - at)), at, length,

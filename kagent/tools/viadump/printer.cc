@@ -65,6 +65,12 @@ const char* answer_word(wire::ClaimAnswer answer) {
   return answer == wire::ClaimAnswer::kGood ? " good" : " bad";
 }
 
+// Text that others have written, without characters that a terminal obeys.
+std::string shown(const std::string& text) {
+  const std::string quoted = tool::in_json(text);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
 // A summary of a frame's body; the fields have all of it.
 std::string body_words(const Reading& reading) {
   using wire::Type;
@@ -148,7 +154,7 @@ std::string Printer::text(const Context& context, const FoundFrame& frame, const
   std::string out = line(context, frame, reading);
   if (style_ == Style::kFields) {
     for (const Field& field : fields_of(reading)) {
-      out += std::string("    viaduct.") + field.name + " " + field.value + "\n";
+      out += std::string("    viaduct.") + field.name + " " + shown(field.value) + "\n";
     }
   }
   return out;
@@ -172,10 +178,7 @@ std::string Printer::line(const Context& context, const FoundFrame& frame, const
   if (frame.is_train) out += " train " + std::to_string(frame.segment);
   if (!reading.is_whole) out += " cut";
   if (reading.refusal != Refusal::kNone) out += std::string(" refused: ") + refusal_word(reading.refusal);
-  if (!context.comment.empty()) {
-    const std::string quoted = tool::in_json(context.comment);
-    out += " # " + quoted.substr(1, quoted.size() - 2);
-  }
+  if (!context.comment.empty()) out += " # " + shown(context.comment);
   return out + "\n";
 }
 

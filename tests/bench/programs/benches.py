@@ -1,6 +1,7 @@
 """Results of the benches beside that of programs, and their tables: doc/results/sovia.json, loss.json, mpi.json and
 viabench.json; papers.json, the figures of papers beside those of `viabench papers`; applications.json, those of
-tests/bench/applications; and once.json, tables of measurements that were made once, by hand.
+tests/bench/applications; once.json, tables of measurements that were made once, by hand; and fuzz.json, the ledger of
+fuzz targets.
 
 `tests/bench/result` writes the first four from what the benches have left."""
 
@@ -263,10 +264,27 @@ def once_tables(measured):
     return {f'once/{key}': _markdown(one) for key, one in measured['tables'].items()}
 
 
+def _lines_of(entry):
+    """Percent of the lines aimed at, if they were counted."""
+    lines = entry.get('lines', {}).values()
+    count, reached = (sum(each[i] for each in lines) for i in (0, 1))
+    return f'{100 * reached / count:.1f} % of {count:,}' if count else 'not counted'
+
+
+def fuzz_tables(measured):
+    """Fuzz targets: what each has run on the code as it is, by the ledger."""
+    text = head('target', 'lines reached of the files aimed at', 'run on this code', 'of a processor', 'inputs',
+                'findings', 'commit')
+    for target, entry in measured['targets'].items():
+        text += line([f'`fuzz_{target}`', _lines_of(entry), f'{entry["seconds"]:,} s', f'{entry["processor_seconds"]:,} s',
+                      f'{entry["inputs"]:,}', str(len(entry['findings'])), entry['commit']])
+    return {'fuzz/targets': text}
+
+
 MAKERS = (('sovia.json', sovia_tables), ('loss.json', loss_tables), ('mpi.json', mpi_tables),
           ('viabench.json', viabench_tables), ('papers.json', papers_tables),
           ('applications.json', applications.tables), ('simulation.json', proof.simulation_tables),
-          ('proof.json', proof.proof_tables), ('once.json', once_tables))
+          ('proof.json', proof.proof_tables), ('once.json', once_tables), ('fuzz.json', fuzz_tables))
 
 
 def all_tables(folder):

@@ -148,6 +148,16 @@ TEST(FoundFrames, KnowsWhatWasCaptured) {
   EXPECT_EQ(found[0].bytes.size(), kBefore);
 }
 
+// A file may say any length of a packet: memory is taken for frames that were captured, not for as many as would fit.
+TEST(FoundFrames, TakesNoMemoryForALengthThatIsOnlyTold) {
+  const Bytes frame = frame_of(wire::Type::kData, 60);
+  Packet packet = datagram(6, {frame, frame}, frame.size());
+  packet.length = 0xffffffff;
+  const auto found = find(packet);
+  EXPECT_EQ(found.size(), 2u);
+  EXPECT_LE(found.capacity(), 4u);
+}
+
 TEST(FoundFrames, SurvivesRandomBytes) {
   SimRandom random(3);
   const Bytes frame = frame_of(wire::Type::kData, 60);

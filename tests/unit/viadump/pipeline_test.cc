@@ -112,6 +112,24 @@ TEST(Pipeline, PrintsNoControlCharacters) {
   EXPECT_EQ(out.text().find('\033'), std::string::npos);
 }
 
+// Any host of the link may send a name.
+TEST(Pipeline, PrintsNoControlCharactersOfNames) {
+  wire::NameBody body{};
+  body.name = {'a', '\033', '\n'};
+  body.name_length = 3;
+  std::vector<std::byte> frame(kBefore + 256);
+  wire::Header header{.type = wire::Type::kNameReply};
+  header.payload_length = static_cast<std::uint16_t>(wire::encode(body, &frame[kBefore]));
+  frame.resize(wire::encode(header, {2, 0, 0, 0, 0, 2}, {2, 0, 0, 0, 0, 1}, wire::kDefaultEtherType, frame.data()));
+  for (const Style style : {Style::kLine, Style::kFields, Style::kJson}) {
+    PipelineOptions options;
+    options.style = style;
+    const std::string text = printed(options, {packet_of(frame)});
+    EXPECT_NE(text.find("a\\u001b\\u000a"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\033'), std::string::npos);
+  }
+}
+
 TEST(Pipeline, PrintsFieldsAndJson) {
   PipelineOptions fields;
   fields.style = Style::kFields;
