@@ -8,6 +8,8 @@
 namespace viaduct::sim {
 namespace {
 
+constexpr std::uint32_t kMuch = 1'000'000;  // bytes under way
+
 constexpr std::uint64_t kCrime = 1ull << 63;  // in the tag of a message that must not succeed
 constexpr unsigned kNarrow = 64;
 
@@ -206,6 +208,9 @@ bool StreamJob::send(unsigned s) {
   }
   if (--side.burst == 0) {
     side.not_before = world_.now() + world_.random.below(2 * options_.pause + 20 * kUs);
+    // Much data that nobody waits for any more would keep this process busy for long.
+    const bool enough = sides_[1 - s].delivered > 2 * options_.quota[1 - s];
+    if (enough && options_.largest * options_.window > kMuch) side.not_before += 5 * kMsec;
   }
   if (crimes_ != 0 && world_.plan.crime != 0 && world_.random.chance(world_.plan.crime)) {
     --crimes_;
