@@ -156,7 +156,6 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
       background::look_at(*socket.link.end);
     } else if (!lane.control.is_cut()) {
       if (lane.tx.holds()) lane.tx.flush();  // the program waits for the answer to it
-      if (total(pieces, count) == skip) return Attempt::kDone;
       socket.rx.empty.store(!lane.control.broken(), std::memory_order_relaxed);
       if (lane.control.broken()) background::look_at(*socket.link.end);
       return Attempt::kAgain;

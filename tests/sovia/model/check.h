@@ -22,6 +22,7 @@ class Checker {
   Limits shrink(const Program& program, Limits limits, const Verdict& verdict);
 
  private:
+  void make_ready();
   bool same(const Program& program, const Limits& limits, const Verdict& verdict);
   Hosts tcp_, sovia_;
 };

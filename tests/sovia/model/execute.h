@@ -28,11 +28,13 @@ struct Outcome {
   bool hosts_failed = false;
   unsigned operations = 0;    // that were not left out
   unsigned connections = 0, warm = 0, past_kernel = 0;
+  unsigned higher_numbers = 0;  // new descriptors that were not the lowest free ones
   std::vector<Row> rows;
 };
 
 struct Limits {
   int patience_ms = 10'000;   // an answer that must come
+  int warm_ms = 60;           // a lane comes in that time, or the program goes without
   std::uint32_t most_bytes = 1u << 20;  // of a send or a receive
   std::vector<bool> kept;     // operations that are not left out; empty: all
 };

@@ -92,7 +92,8 @@ void Hosts::accept_one() {
   process.lowest = hello.lowest;
 }
 
-void Hosts::start() {
+bool Hosts::start() {
+  const bool starts = !lives(0) || !lives(1);
   for (int process = 0; process < kFirstChild; ++process) {
     if (lives(process)) continue;
     launch(process);
@@ -103,6 +104,7 @@ void Hosts::start() {
     listener_fd_ = reply.fd;
     processes_[1].lowest = reply.fd + 1;
   }
+  return starts;
 }
 
 void Hosts::ask(int process, const Request& request) {

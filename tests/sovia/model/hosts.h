@@ -34,8 +34,8 @@ class Hosts {
   Hosts& operator=(const Hosts&) = delete;
   ~Hosts();
 
-  // Starts the processes that do not live: 0 to 3, and the listener of process 1.
-  void start();
+  // Starts the processes that do not live: 0 to 3, and the listener of process 1. True if 0 or 1 is a new one.
+  bool start();
   void ask(int process, const Request& request);
   // The answer, if it comes in that time.
   std::optional<Reply> answer(int process, int patience_ms);

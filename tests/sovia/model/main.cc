@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 struct Totals {
   std::uint64_t programs = 0, operations = 0, connections = 0, warm_wanted = 0, warm = 0, past_kernel = 0;
   std::uint64_t on_lanes = 0;  // programs
-  std::uint64_t findings = 0, model_errors = 0;
+  std::uint64_t findings = 0, model_errors = 0, higher_numbers = 0;
   double seconds = 0;
 
   void add(const Totals& other) {
@@ -38,6 +38,7 @@ struct Totals {
     past_kernel += other.past_kernel;
     on_lanes += other.on_lanes;
     findings += other.findings;
+    higher_numbers += other.higher_numbers;
     model_errors += other.model_errors;
   }
 };
@@ -90,6 +91,7 @@ void count(Totals& totals, const Program& program, const Verdict& verdict) {
   for (int c = 0; c < program.connections; ++c) totals.warm_wanted += program.warmth[c] == Warmth::kWarm;
   totals.warm += verdict.sovia.warm;
   totals.past_kernel += verdict.sovia.past_kernel;
+  totals.higher_numbers += verdict.sovia.higher_numbers;
   totals.on_lanes += verdict.sovia.warm > 0 || verdict.sovia.past_kernel > 0;
   if (verdict.wrong.empty()) return;
   ++(verdict.wrong.compare(0, 3, "tcp") == 0 ? totals.model_errors : totals.findings);
@@ -165,9 +167,10 @@ bool summarize(const Options& options, const Totals& t) {
                  "{\n  \"date\": \"%s\",\n  \"commit\": \"%s\",\n  \"seeds\": [%llu, %llu],\n  \"programs\": %llu,\n"
                  "  \"operations\": %llu,\n  \"connections\": %llu,\n  \"programs_on_lanes\": %llu,\n"
                  "  \"directions_past_the_kernel\": %llu,\n  \"warm_percent\": %d,\n  \"seconds\": %.0f,\n"
-                 "  \"findings\": %llu,\n  \"model_errors\": %llu\n}\n",
+                 "  \"descriptors_with_higher_numbers\": %llu,\n  \"findings\": %llu,\n  \"model_errors\": %llu\n}\n",
                  date, options.commit.c_str(), n(options.first), n(options.last), n(t.programs), n(t.operations),
-                 n(t.connections), n(t.on_lanes), n(t.past_kernel), lanes, t.seconds, n(t.findings), n(t.model_errors));
+                 n(t.connections), n(t.on_lanes), n(t.past_kernel), lanes, t.seconds,
+                 n(t.higher_numbers), n(t.findings), n(t.model_errors));
     std::fclose(file);
   }
   if (lanes < options.least_lanes) std::printf("too few connections have lanes\n");

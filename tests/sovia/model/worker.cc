@@ -48,13 +48,13 @@ Worker::Worker(std::string directory, int name)
   handle(SIGUSR1, [](int) {}, 0);
   handle(SIGUSR2, [](int) {}, SA_RESTART);
   handle(SIGCHLD, SIG_IGN, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the controller's
   hello();
 }
 
 std::string Worker::letters(int name) const { return directory_ + "/letters" + std::to_string(name); }
 
 void Worker::hello() {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
   control_ = raw::out_of_the_way(static_cast<int>(raw::call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)));
   const sockaddr_un controller = at(directory_ + "/control");
   must(raw::call(SYS_connect, control_, &controller, sizeof controller), "the controller");
