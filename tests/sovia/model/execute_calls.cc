@@ -40,7 +40,7 @@ void Execution::data(const Operation& operation, Descriptor descriptor) {
     if (is_receiving(end)) return;
     waiting.receive = {.size = request.size, .peek = (operation.flags & MSG_PEEK) != 0,
                        .all = (operation.flags & MSG_WAITALL) != 0, .waits = waits,
-                       .drops = (operation.flags & MSG_TRUNC) != 0, .file = file};
+                       .drops = (operation.flags & MSG_TRUNC) != 0, .file = file, .limited = model.limit_ms > 0};
     request.pattern = pattern_of(end ^ 1);
     request.offset = model.in.read;
     const Ends ends = connection(end).receive_ends(end % 2, waiting.receive);
@@ -52,7 +52,7 @@ void Execution::data(const Operation& operation, Descriptor descriptor) {
   request.offset = model_of(end ^ 1).in.sent;
   waiting.send = {.size = request.size, .waits = waits,
                   .silent = !file && (operation.flags & MSG_NOSIGNAL) != 0,
-                  .more = (operation.flags & MSG_MORE) != 0, .was_shut = model.shut_write};
+                  .more = (operation.flags & MSG_MORE) != 0, .vector = operation.style == 2, .was_shut = model.shut_write};
   begin(waiting, request, connection(end).send_ends(end % 2, waiting.send));
 }
 
@@ -224,8 +224,8 @@ void Execution::signal(const Operation& operation) {
   ++outcome_.operations;
   if (operation.op == Op::kSignal) return interrupt(operation.process);
   Waiting& waiting = *process(operation.process).waiting;
-  // poll() is interrupted by any handler, and so is a call with a time limit.
-  const bool ends = waiting.operation.op == Op::kPollWait || model_of(waiting.end).limit_ms > 0;
+  // poll() is interrupted by any handler, and so are a call with a time limit and one that has moved a part.
+  const bool ends = waiting.operation.op != Op::kReceive || waiting.receive.limited || waiting.receive.all;
   waiting.receive.interrupted = waiting.send.interrupted = ends;
   hosts_.signal(operation.process, SIGUSR2);
 }

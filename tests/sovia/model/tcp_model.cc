@@ -26,7 +26,7 @@ bool only_errors(const End& end) { return here(end.reset) && (end.errors & kNone
 
 Ends Connection::receive_ends(int which, const Receive& call) const {
   const End& end = ends_[which];
-  if (!call.waits || end.limit_ms > 0 || (call.file && call.size == 0)) return Ends::kNow;
+  if (!call.waits || call.limited || (call.file && call.size == 0)) return Ends::kNow;
   const std::uint64_t wanted = call.all ? std::max(call.size, 1u) : 1;
   if (call.peek && wanted > kRoom) return Ends::kPerhaps;
   if (end.shut_read || sure(end.fin) || sure(end.reset)) return Ends::kNow;
@@ -47,7 +47,7 @@ std::string Connection::received(End& end, const Receive& call, const Answer& an
   if (n > call.size) return "more bytes than were asked for";
   if (n > in.most()) return "more bytes than were sent: " + number(in.most());
   std::uint64_t floor = std::min<std::uint64_t>(call.size, in.least());
-  const bool may_end = end.shut_read || possible(end.fin) || possible(end.reset) || call.interrupted || end.limit_ms > 0;
+  const bool may_end = end.shut_read || possible(end.fin) || possible(end.reset) || call.interrupted || call.limited;
   if (call.all && call.waits && !may_end) floor = call.size;
   // On SOVIA a look does not see bytes of the kernel behind those of a lane.
   if (call.peek) floor = std::min<std::uint64_t>(floor, 1);
@@ -81,7 +81,7 @@ std::string Connection::not_received(End& end, const Receive& call, int error) {
   if (error == EINTR && call.interrupted) return {};
   if (in.least() > 0 && (call.size > 0 || error != EAGAIN)) return "bytes are there: " + number(in.least());
   if (error == EAGAIN) {
-    if (call.waits && end.limit_ms == 0) return "the call is one that waits";
+    if (call.waits && !call.limited) return "the call is one that waits";
     return here(end.fin) || end.shut_read || here(end.reset) ? "the end is there" : "";
   }
   if ((bit_of(error) & end.errors) == 0 || !possible(end.reset)) return "no such error can be";
@@ -111,6 +111,7 @@ std::string Connection::sent(int which, const Send& call, long result) {
   End& peer = ends_[1 - which];
   const auto n = static_cast<std::uint64_t>(result);
   const bool over = end.shut_write || possible(end.reset);
+  if (call.vector && call.size == 0) return {};
   if (call.was_shut || (here(end.reset) && call.size <= kRoom)) return "success, although the direction is closed";
   if (n > call.size) return "more than was to be sent";
   if (n < call.size && !over && !call.interrupted) {
@@ -176,7 +177,6 @@ std::string Connection::shutdown(int which, int how, const Answer& answer) {
   const bool over = here(end.reset);
   const bool may_be_over = possible(end.reset) || (end.shut_write && possible(end.fin));
   if (answer.result < 0 && (answer.error != ENOTCONN || !may_be_over)) return "no such error can be";
-  if (answer.result == 0 && over) return "success, although the connection is over";
   if (how != SHUT_WR) end.shut_read = true;
   if (how != SHUT_RD && !end.shut_write) {
     end.shut_write = true;

@@ -54,11 +54,12 @@ struct Receive {
   std::uint32_t size = 0;
   bool peek = false, all = false, waits = true, drops = false, file = false;
   bool interrupted = false;  // a signal has come
+  bool limited = false;      // by SO_RCVTIMEO, as it was when the call began
 };
 
 struct Send {
   std::uint32_t size = 0;
-  bool waits = true, silent = false, more = false;
+  bool waits = true, silent = false, more = false, vector = false;
   bool was_shut = false;     // before the call began
   bool interrupted = false;
 };
