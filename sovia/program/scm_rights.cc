@@ -57,7 +57,7 @@ void take_out(msghdr& message, int fd) {
 // Takes the unread bytes of one of the sockets from a file.
 void take(int file, const std::vector<int>& sockets) {
   std::uint64_t inode;
-  InheritedBytes* const inherited_bytes = copy_of_inherited_bytes(file, inode);
+  InheritedBytes* const inherited_bytes = passed_inherited_bytes(file, inode);
   std::vector<int> fds;
   for (const int fd : sockets) {
     struct stat about;

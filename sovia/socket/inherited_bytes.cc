@@ -311,15 +311,10 @@ bool is_inherited_bytes(int file) {
   return inherited_bytes != nullptr;
 }
 
-InheritedBytes* copy_of_inherited_bytes(int file, std::uint64_t& socket) {
-  socket = 0;
+InheritedBytes* passed_inherited_bytes(int file, std::uint64_t& socket) {
   InheritedBytes* const inherited_bytes = InheritedFiles::map_file(file);
-  if (inherited_bytes == nullptr) return nullptr;
-  socket = inherited_bytes->socket();
-  InheritedBytes* const copy = make_inherited_bytes(inherited_bytes->left());
-  if (copy != nullptr) move_rest(*inherited_bytes, *copy);
-  InheritedFiles::unmap(inherited_bytes);
-  return copy;
+  socket = inherited_bytes != nullptr ? inherited_bytes->socket() : 0;
+  return inherited_bytes;
 }
 
 std::size_t read_inherited_bytes(InheritedBytes& inherited_bytes, const iovec* pieces, std::size_t count,

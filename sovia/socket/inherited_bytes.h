@@ -81,10 +81,10 @@ int file_of(InheritedBytes*& inherited_bytes);
 // on. nullptr: it is no such file.
 InheritedBytes* inherited_bytes_of(int file);
 
-// For a file that has come in a message (SCM_RIGHTS), under any number: whether it holds inherited bytes; and a copy,
-// to which its unread bytes move. nullptr: there is no memory.
+// For a file that has come in a message (SCM_RIGHTS), under any number: whether it holds inherited bytes; and the
+// object, which its sender has too if it keeps the socket. nullptr: there is no memory.
 bool is_inherited_bytes(int file);
-InheritedBytes* copy_of_inherited_bytes(int file, std::uint64_t& socket);
+InheritedBytes* passed_inherited_bytes(int file, std::uint64_t& socket);
 
 // Reads bytes to the pieces, from `skip` bytes into them on. With `peek` the bytes stay unread.
 std::size_t read_inherited_bytes(InheritedBytes& inherited_bytes, const iovec* pieces, std::size_t count,

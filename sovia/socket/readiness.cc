@@ -16,7 +16,8 @@ constexpr short without(short events, short some) { return static_cast<short>(ev
 short Readiness::to_ask(short wanted) const {
   short ask = wanted;
   if (receiving == Phase::kLane) {
-    ask = without(ask, kIn);
+    // Behind the lane's end the next data is the kernel's, though no call has taken the direction down yet.
+    if (!lane_ended || lane_unread) ask = without(ask, kIn);
     if (!lane_ended) ask = without(ask, POLLRDHUP);
   } else if (receiving == Phase::kKernel && has_lane && (ask & kIn) != 0) {
     ask |= POLLRDHUP;  // so that to_tell() can tell the end from data

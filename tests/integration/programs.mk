@@ -19,6 +19,7 @@ programs_tests = \
 	tests/integration/sovia_switches.test \
 	tests/integration/sovia_local.test \
 	tests/integration/sovia_messages.test \
+	tests/integration/sovia_model.test \
 	tests/integration/sovia_ready.test \
 	tests/integration/sovia_route.test \
 	tests/integration/sovia_tags.test \
@@ -45,6 +46,12 @@ EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/
 	tests/integration/killed_programs.py tests/integration/outage.sh tests/integration/outage_programs.py \
 	tests/integration/message_programs.py tests/integration/tag_programs.py tests/integration/udp_programs.py \
 	tests/integration/descriptor_programs.py tests/integration/dropped_programs.py
+
+# 100,000 programs of tests/sovia/model: MODEL_ARGUMENTS="--seeds 1-1000", for example, makes fewer.
+phony_targets += model
+MODEL_ARGUMENTS = --seeds 1-100000 --jobs 4 --lanes 80 --output model.json
+model: all tests/sovia/model/sovia-model
+	VIADUCT_BUILD=$(abs_builddir) $(SHELL) -c 'exec bash $(srcdir)/tests/integration/sovia_model.test $(MODEL_ARGUMENTS)'
 
 check_PROGRAMS += tests/integration/impostor_tool
 tests_integration_impostor_tool_SOURCES = tests/integration/impostor_tool.cc

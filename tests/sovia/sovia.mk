@@ -61,3 +61,23 @@ tests_sovia_semantics_sovia_semantics_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 EXTRA_DIST += tests/sovia/semantics/README.md
 
 EXTRA_DIST += tests/sovia/semantics/differences
+
+# Random programs of socket calls over kernel TCP and on SOVIA, held against a model of TCP.
+check_PROGRAMS += tests/sovia/model/sovia-model
+tests_sovia_model_sovia_model_SOURCES = \
+	tests/sovia/model/call.h \
+	tests/sovia/model/check.cc tests/sovia/model/check.h \
+	tests/sovia/model/execute.cc tests/sovia/model/execute.h \
+	tests/sovia/model/execute_calls.cc tests/sovia/model/execute_ready.cc \
+	tests/sovia/model/generate.cc \
+	tests/sovia/model/hosts.cc tests/sovia/model/hosts.h \
+	tests/sovia/model/main.cc \
+	tests/sovia/model/options.cc tests/sovia/model/options.h \
+	tests/sovia/model/pattern.h \
+	tests/sovia/model/program.cc tests/sovia/model/program.h \
+	tests/sovia/model/tcp_model.cc tests/sovia/model/tcp_model.h \
+	tests/sovia/model/worker.cc tests/sovia/model/worker.h \
+	tests/sovia/model/worker_data.cc tests/sovia/model/worker_descriptors.cc \
+	tests/sovia/semantics/raw.cc tests/sovia/semantics/raw.h
+tests_sovia_model_sovia_model_CXXFLAGS = $(AM_CXXFLAGS) -pthread
+EXTRA_DIST += tests/sovia/model/README.md

@@ -345,6 +345,31 @@ CASE(passing, with_bytes_unread, kEach | kAlone) {
   t.say(wait_child(child));
 }
 
+CASE(passing, both_have_the_bytes_unread, kEach | kAlone) {
+  const Pattern pattern(t.settings().seed);
+  constexpr std::uint64_t kBytes = 20'000, kChildsBytes = 4000;
+  if (t.client()) {
+    Fd s = t.pair();
+    send_pattern(s, pattern, 0, kBytes, 1000);
+    t.meet();
+    t.data("answer", read_exactly(s, 2));
+    return;
+  }
+  Channel channel;
+  const pid_t child = fork_child([&] {
+    channel.parent.close();
+    const Fd s = receive_descriptor(channel.child);
+    return receive_pattern(s, pattern, 0, kChildsBytes, 777) == kChildsBytes ? 0 : 1;
+  });
+  Fd s = t.pair();
+  t.meet();
+  wait_for_bytes(s, kBytes);
+  send_descriptor(channel.parent, s);
+  t.say(wait_child(child));
+  t.note("right up to", static_cast<long>(receive_pattern(s, pattern, kChildsBytes, kBytes, 333)));
+  send_all(s, "ok");
+}
+
 CASE(passing, there_and_back, kEach | kAlone) {
   if (t.client()) {
     Fd s = t.pair();

@@ -206,10 +206,13 @@ CASE(io, length_zero, kEach) {
     t.note("send 0", send(s, "x", 0, 0));
     t.note("write 0", write(s, "x", 0));
     t.note("writev 0", writev(s, nullptr, 0));
+    t.meet();
     send_all(s, "data");
     t.meet();
   } else {
     t.note("read 0 of nothing", read(s, to, 0));
+    t.note("recv 0 of nothing", recv(s, to, 0, MSG_DONTWAIT));
+    t.meet();
     t.meet();
     wait_for_bytes(s, 4);
     t.note("recv 0 of something", recv(s, to, 0, 0));

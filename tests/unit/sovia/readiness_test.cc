@@ -36,7 +36,15 @@ TEST(Readiness, OnALaneAsksTheKernelForErrorsAlone) {
   Readiness state = on_lane();
   EXPECT_EQ(state.to_ask(kAll), 0);
   state.lane_ended = true;
+  state.lane_unread = true;
   EXPECT_EQ(state.to_ask(kAll), POLLRDHUP);
+}
+
+// FIONREAD may have counted the kernel's bytes already, which a poll that does not wait is to tell of.
+TEST(Readiness, BehindTheLanesEndAsksTheKernelForData) {
+  Readiness state = on_lane();
+  state.lane_ended = true;
+  EXPECT_EQ(state.to_ask(POLLIN | POLLRDHUP), POLLIN | POLLRDHUP);
 }
 
 TEST(Readiness, OnALaneIsTheLanes) {
