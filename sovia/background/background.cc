@@ -576,6 +576,14 @@ void after_fork_in_child() {
   state().falling.clear();
   UnackedCopy::forget_count();  // the parent's thread sends those of closed sockets
   state().vi_cache.after_fork_in_child();
+  // A copy of a closed socket's descriptor in the child would keep the peer from the end of the stream.
+  // Lanes' locks may be held by threads that the child does not have.
+  for (LaneEndpoint* const end : state().ends) {
+    const int kept = end->keeper.exchange(-1);
+    if (kept < 0) continue;
+    own_descriptors::release(kept);
+    libc::close(kept);
+  }
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().early_claims = 0;
   forget_trials();

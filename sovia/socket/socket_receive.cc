@@ -152,11 +152,12 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
   socket.settle_receiving(lane);
   if (socket.rx.route == Phase::kLane) {
     if (lane.rx.unread() != 0) return take_from_lane(socket, pieces, count, skip, flags, bytes);
-    if (socket.rx.shut) return Attempt::kDone;
     if (lane.control.receiving() == Lane::State::kEnded) {
       socket.receiving_changed(RouteEvent::kLaneEnded);
       came_down = true;
       background::look_at(*socket.link.end);
+    } else if (socket.rx.shut) {
+      return Attempt::kDone;
     } else if (!lane.control.is_cut()) {
       if (lane.tx.holds()) lane.tx.flush();  // the program waits for the answer to it
       socket.rx.empty.store(!lane.control.broken(), std::memory_order_relaxed);

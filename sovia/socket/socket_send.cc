@@ -202,6 +202,8 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
   std::optional<WaitingCall> waiting;
   for (;;) {
     ssize_t bytes = 0;
+    // A call that has sent a part returns it: an end that it meets behind is the next call's to tell, with the signal.
+    if (done != 0) flags |= MSG_NOSIGNAL;
     Attempt attempt = try_send(socket, fd, pieces, count, done, flags, bytes, direct, false);
     if (attempt == Attempt::kPollCompletions) {
       progress();

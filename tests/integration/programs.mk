@@ -49,7 +49,7 @@ EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/
 
 # 100,000 programs of tests/sovia/model: MODEL_ARGUMENTS="--seeds 1-1000", for example, makes fewer.
 phony_targets += model
-MODEL_ARGUMENTS = --seeds 1-100000 --jobs 4 --lanes 80 --output model.json
+MODEL_ARGUMENTS = --seeds 1-100000 --jobs 4 --lanes 40 --output model.json
 model: all tests/sovia/model/sovia-model
 	VIADUCT_BUILD=$(abs_builddir) $(SHELL) -c 'exec bash $(srcdir)/tests/integration/sovia_model.test $(MODEL_ARGUMENTS)'
 

@@ -184,6 +184,10 @@ void Execution::perform(const Operation& operation) {
       hosts_.kill(which);
       return leave(which, true);
     case Op::kStop:
+      // A send that has moved a part ends when its process goes on.
+      if (process(which).waiting) {
+        process(which).waiting->receive.interrupted = process(which).waiting->send.interrupted = true;
+      }
       hosts_.signal(which, SIGSTOP);
       process(which).stopped = true;
       return;

@@ -34,7 +34,7 @@ struct Outcome {
 
 struct Limits {
   int patience_ms = 10'000;   // an answer that must come
-  int warm_ms = 60;           // a lane comes in that time, or the program goes without
+  int warm_ms = 250;          // a lane comes in that time, or the program goes without
   std::uint32_t most_bytes = 1u << 20;  // of a send or a receive
   std::vector<bool> kept;     // operations that are not left out; empty: all
 };

@@ -56,7 +56,8 @@ void show(const Program& program, const Limits& limits) {
 }
 
 Place place(const Options& options, int job, bool sovia) {
-  Place place{.directory = options.directory + (sovia ? "/sovia" : "/tcp") + std::to_string(job)};
+  Place place;
+  place.directory = options.directory + (sovia ? "/sovia" : "/tcp") + std::to_string(job);
   ::mkdir(place.directory.c_str(), 0700);
   for (int end = 0; end < 2; ++end) place.command[end] = options.host[end] + (sovia ? " " + options.launcher : "");
   place.address = options.address;

@@ -110,7 +110,7 @@ std::string Connection::sent(int which, const Send& call, long result) {
   End& end = ends_[which];
   End& peer = ends_[1 - which];
   const auto n = static_cast<std::uint64_t>(result);
-  const bool over = end.shut_write || possible(end.reset);
+  const bool over = end.shut_write || possible(end.reset) || peer.closed || (peer.shut_read && peer.shut_write);
   if (call.vector && call.size == 0) return {};
   if (call.was_shut || (here(end.reset) && call.size <= kRoom)) return "success, although the direction is closed";
   if (n > call.size) return "more than was to be sent";
@@ -123,7 +123,8 @@ std::string Connection::sent(int which, const Send& call, long result) {
   peer.in.corked = call.more || (peer.in.corked && n == 0);
   if (n == 0 || here(end.reset)) return {};
   if (peer.closed) {
-    reset_comes(end, Arrival::kComing);
+    // Bytes that cross the end of a lane are dropped, and the next ones are answered with a reset.
+    reset_comes(end, here(end.fin) ? Arrival::kComing : Arrival::kMay);
   } else if (peer.shut_read && peer.shut_write) {
     // TCP resets the connection. On a lane the bytes are dropped until the end is closed.
     peer.in.cut = true;

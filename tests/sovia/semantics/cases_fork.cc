@@ -9,6 +9,24 @@
 namespace semantics {
 namespace {
 
+// The child must not keep the end of a stream from the peer that was closed before the fork.
+CASE(fork, after_a_close, kEach | kAlone) {
+  Fd s = t.pair();
+  if (t.client()) {
+    std::string how;
+    t.data("stream", read_to_end(s, &how));
+    t.say(how);
+    t.meet();
+    return;
+  }
+  send_all(s, "last words");
+  s.close();
+  const pid_t child = fork_child([] { return ::pause(); });
+  t.meet();
+  kill(child, SIGKILL);
+  t.say(wait_child(child));
+}
+
 CASE(fork, child_uses_parent_closes, kEach | kAlone) {
   // As a server that forks for each connection.
   Fd s = t.pair();

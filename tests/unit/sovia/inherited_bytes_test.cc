@@ -79,7 +79,7 @@ TEST(InheritedBytes, IsFoundByItsFile) {
   free_inherited_bytes(found);
 }
 
-TEST(InheritedBytes, MovesToACopy) {
+TEST(InheritedBytes, IsThatOfBothWhoHaveTheSocket) {
   InheritedBytes* inherited_bytes = filled("in a message");
   ASSERT_NE(inherited_bytes, nullptr);
   EXPECT_EQ(read(*inherited_bytes, 3), "in ");
@@ -88,13 +88,14 @@ TEST(InheritedBytes, MovesToACopy) {
   EXPECT_EQ(inherited_bytes_of(received), nullptr);
   EXPECT_TRUE(is_inherited_bytes(received));
   std::uint64_t socket = 0;
-  InheritedBytes* const copy = copy_of_inherited_bytes(received, socket);
-  ASSERT_NE(copy, nullptr);
+  InheritedBytes* const passed = passed_inherited_bytes(received, socket);
+  ASSERT_NE(passed, nullptr);
   EXPECT_EQ(socket, 77u);
-  EXPECT_EQ(inherited_bytes->left(), 0u);
-  EXPECT_EQ(read(*copy, 20), "a message");
+  EXPECT_EQ(read(*passed, 2), "a ");
+  EXPECT_EQ(read(*inherited_bytes, 20), "message");
+  EXPECT_EQ(passed->left(), 0u);
   close(received);
-  free_inherited_bytes(copy);
+  free_inherited_bytes(passed);
   free_inherited_bytes(inherited_bytes);
 }
 
@@ -127,10 +128,10 @@ TEST(InheritedBytes, AnotherProcessMayScribbleInIt) {
     if (round % 16 != 0) continue;
     words[0] = 0x3375646973657253;  // or it would not be taken for one
     std::uint64_t socket;
-    InheritedBytes* const copy = copy_of_inherited_bytes(file, socket);
-    ASSERT_NE(copy, nullptr);
-    EXPECT_LE(copy->left(), kRoom);
-    free_inherited_bytes(copy);
+    InheritedBytes* const passed = passed_inherited_bytes(file, socket);
+    ASSERT_NE(passed, nullptr);
+    EXPECT_LE(passed->left(), kRoom);
+    free_inherited_bytes(passed);
   }
   munmap(words, 4096);
   free_inherited_bytes(inherited_bytes);
