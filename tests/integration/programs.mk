@@ -19,7 +19,6 @@ programs_tests = \
 	tests/integration/sovia_switches.test \
 	tests/integration/sovia_local.test \
 	tests/integration/sovia_messages.test \
-	tests/integration/sovia_model.test \
 	tests/integration/sovia_ready.test \
 	tests/integration/sovia_route.test \
 	tests/integration/sovia_tags.test \
@@ -27,6 +26,7 @@ programs_tests = \
 
 # These take some ten minutes, one test at a time: `make check-programs`.
 more_programs_tests += \
+	tests/integration/sovia_model.test \
 	tests/integration/sovia_programs.test \
 	tests/integration/sovia_ssh.test \
 	tests/integration/sovia_measuring.test \
