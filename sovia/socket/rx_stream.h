@@ -45,7 +45,6 @@ struct RxStream {
 
   std::atomic<bool> empty{false};               // set with the lane locked
   std::atomic<std::size_t> lane_unread{0};      // bytes: a hint
-  std::atomic<bool> turns{false};               // a receive has emptied its source; the next bytes are elsewhere: a hint
   std::atomic<std::uint32_t> last_packet{0};    // bytes of the last packet from the lane: a hint
   // Receives under way that would not notice a lane; increased with the lock held. A signal handler that leaves such a
   // receive by longjmp leaves it counted: the connection stays with the kernel.

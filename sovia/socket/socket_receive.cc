@@ -130,10 +130,7 @@ Attempt take_from_lane(Socket& socket, const iovec* pieces, std::size_t count, s
                                                                  : lane.rx.read(pieces, count, skip, peek));
   socket.rx.lane_unread.store(lane.rx.unread(), std::memory_order_relaxed);
   socket.rx.last_packet.store(lane.rx.last_packet(), std::memory_order_relaxed);
-  if (lane.control.receiving() == Lane::State::kEnded && lane.rx.unread() == 0) {
-    socket.rx.turns.store(true, std::memory_order_relaxed);
-    background::look_at(*socket.link.end);
-  }
+  if (lane.control.receiving() == Lane::State::kEnded && lane.rx.unread() == 0) background::look_at(*socket.link.end);
   if (lane.tx.holds_for_timer()) lane.tx.flush();
   if (lane.wants_poll()) background::flush_later(*socket.link.end);
   counters::add(Counter::kBytesReceivedLane, static_cast<std::uint64_t>(bytes));
@@ -215,10 +212,7 @@ Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count, std:
   fd = current(fd);
   if (rx.inherited != nullptr) {
     const Attempt attempt = receive_inherited_bytes(*this, pieces, count, skip, (flags & MSG_PEEK) != 0, bytes);
-    if (attempt != Attempt::kAgain) {
-      if (rx.inherited_left() == 0) rx.turns.store(true, std::memory_order_relaxed);
-      return attempt;
-    }
+    if (attempt != Attempt::kAgain) return attempt;
     move.happened = !may_use_lane();
   }
   if (reset && (link.end == nullptr || rx.route == Phase::kKernelAgain)) return reset.fail(Attempt::kDone);
@@ -238,20 +232,8 @@ Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count, std:
   }
   const bool drains = rx.route == Phase::kDrain;
   const Attempt attempt = receive_from_kernel(*this, fd, pieces, count, skip, flags, bytes);
-  if (drains && rx.route == Phase::kLane) {
-    move.happened = true;
-    rx.turns.store(true, std::memory_order_relaxed);
-  }
+  move.happened |= drains && rx.route == Phase::kLane;
   return attempt;
-}
-
-// Whether bytes are there behind those that a receive has taken, from another source: TCP has one, so a receive takes
-// all that is there. An error of the kernel's is left to the next call.
-bool goes_on(Socket& socket, int fd) {
-  if (!socket.rx.turns.load(std::memory_order_relaxed)) return false;
-  socket.rx.turns.store(false, std::memory_order_relaxed);
-  int in_kernel = 0;
-  return libc::ioctl(fd, FIONREAD, &in_kernel) == 0 && socket.unread(in_kernel) > 0;
 }
 
 ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flags) {
@@ -266,7 +248,6 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
   const bool all = (flags & MSG_WAITALL) != 0;
   const bool peek = (flags & MSG_PEEK) != 0;
   std::size_t done = 0;
-  bool waits = true;
   std::optional<WaitingCall> waiting;
   for (;;) {
     ssize_t bytes = 0;
@@ -286,11 +267,10 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
       }
       note_kernel_bytes(*this, fd, Direction::kReceiving, bytes);
       done += static_cast<std::size_t>(bytes);
-      waits = all;
-      if (done >= wanted || (!all && !goes_on(*this, fd))) return static_cast<ssize_t>(done);
+      if (!all || done >= wanted) return static_cast<ssize_t>(done);
       continue;
     }
-    if (!waits || !modes.blocks(fd, flags)) {
+    if (!modes.blocks(fd, flags)) {
       if (done != 0) return static_cast<ssize_t>(done);
       errno = EAGAIN;
       return -1;

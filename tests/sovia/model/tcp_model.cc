@@ -49,8 +49,6 @@ std::string Connection::received(End& end, const Receive& call, const Answer& an
   std::uint64_t floor = std::min<std::uint64_t>(call.size, in.least());
   const bool may_end = end.shut_read || possible(end.fin) || possible(end.reset) || call.interrupted || call.limited;
   if (call.all && call.waits && !may_end) floor = call.size;
-  // On SOVIA a look does not see bytes of the kernel behind those of a lane.
-  if (call.peek) floor = std::min<std::uint64_t>(floor, 1);
   if (n < floor) return "fewer bytes than were there: " + number(floor);
   if (answer.wrong > 0) return "wrong bytes from offset " + number(in.read + n - answer.wrong) + " on";
   in.arrived = std::max(in.arrived, in.read + n);
@@ -62,8 +60,8 @@ std::string Connection::ended(End& end, const Receive& call) {
   const Incoming& in = end.in;
   const bool over = possible(end.fin) || possible(end.reset) || end.shut_read;
   if (call.size == 0) {
-    // Linux looks for nothing more when a call for no bytes is woken, whatever has woken it.
-    return call.file || over || in.most() > 0 || call.waits ? "" : "0, although there is nothing to receive";
+    // Linux looks for nothing more when a call for no bytes is woken, by a signal too.
+    return call.file || over || in.most() > 0 || call.interrupted ? "" : "0, although there is nothing to receive";
   }
   if (in.least() > 0) return "end of the stream, although bytes are there: " + number(in.least());
   if (end.shut_read && !only_errors(end)) return {};
@@ -126,10 +124,9 @@ std::string Connection::sent(int which, const Send& call, long result) {
     // Bytes that cross the end of a lane are dropped, and the next ones are answered with a reset.
     reset_comes(end, here(end.fin) ? Arrival::kComing : Arrival::kMay);
   } else if (peer.shut_read && peer.shut_write) {
-    // TCP resets the connection. On a lane the bytes are dropped until the end is closed.
     peer.in.cut = true;
-    reset_comes(end, Arrival::kMay);
-    reset_comes(peer, Arrival::kMay);
+    reset_comes(end, Arrival::kComing);
+    reset_comes(peer, Arrival::kComing);
   }
   return {};
 }
