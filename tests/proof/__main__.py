@@ -1,17 +1,18 @@
 """A share of all that reliability is tried with, in the time that it is given; see --help."""
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import time
 
 import parts
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(SOURCE / 'tests/bench/programs'))
+import results  # noqa: E402, pylint: disable=wrong-import-position
+
 RESULTS = SOURCE / 'doc/results/proof.json'
 
 
@@ -24,19 +25,6 @@ def arguments():
     parser.add_argument('--only', default='', help=f'of {",".join(part.name for part in parts.ALL)}')
     parser.add_argument('--results', type=pathlib.Path, default=RESULTS, help='default: %(default)s')
     return parser.parse_args()
-
-
-def git(*words):
-    return subprocess.run(['git', '-C', SOURCE, *words], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-
-
-def source():
-    """The code that is tried; results and documents may differ."""
-    try:
-        changed = git('status', '--porcelain', '--', '.', ':!doc')
-        return {'commit': git('rev-parse', '--short=12', 'HEAD'), 'dirty': bool(changed)}
-    except (OSError, subprocess.CalledProcessError):
-        return {'commit': None, 'dirty': None}
 
 
 def add(path, entry):
@@ -64,8 +52,7 @@ def main():
     if not wanted:
         sys.exit(f'proof: there is no part {options.only}')
     shares = sum(part.share for part in wanted)
-    entry = {'date': datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ'), **source(),
-             'minutes': options.minutes, 'parts': []}
+    entry = {'date': results.now(), **results.source(), 'minutes': options.minutes, 'parts': []}
     try:
         for part in wanted:
             entry['parts'].append(run(part, options.minutes * part.share / shares))
