@@ -19,10 +19,16 @@ using testing::HasSubstr;
 
 class AdoptionTest : public testing::Test {
  protected:
+  static constexpr std::uint32_t kReattachMs = 3'000;
+
   static void SetUpTestSuite() { log::open(log::Target::kStandardError, "", "off"); }
 
   // A program has a port; then its agent has gone and the next one has found the port.
-  void SetUp() override { begin(TestAgent::small_config()); }
+  void SetUp() override {
+    Config config = TestAgent::small_config();
+    config.granted.reattach_ms = kReattachMs;
+    begin(config);
+  }
   void begin(const Config& config) {
     agent = std::make_unique<TestAgent>(config);
     agent->ports.kept = true;
@@ -84,7 +90,7 @@ class AdoptionTest : public testing::Test {
   void let_ports_go() {
     agent->ports.kept = false;
     agent->run();
-    for (std::uint64_t ms = 0; ms <= 3000; ms += 10) {
+    for (std::uint64_t ms = 0; ms <= kReattachMs; ms += 10) {
       agent->server->tick(monotonic_ns() + ms * kNsPerMs);
     }
     agent->run();
@@ -113,7 +119,7 @@ TEST_F(AdoptionTest, GivesTheProgramASessionForThePortThatItHas) {
   EXPECT_EQ(answer->hello.placement, static_cast<std::uint32_t>(Placement::kGranted));
   EXPECT_EQ(answer->hello.port.address, had->hello.port.address);
   EXPECT_EQ(answer->hello.segment_bytes, had->hello.segment_bytes);
-  EXPECT_EQ(answer->hello.reattach_ms, 3'000u);
+  EXPECT_EQ(answer->hello.reattach_ms, kReattachMs);
   EXPECT_EQ(answer->fds.size(), 3u) << "segment, agent wake and poll wake: the rest it has";
   EXPECT_EQ(lseek(answer->fds[0].get(), 0, SEEK_END),
             static_cast<off_t>(answer->hello.segment_bytes));
@@ -251,10 +257,10 @@ TEST_F(AdoptionTest, APortThatNobodyHasAnyMoreIsRemovedAtOnce) {
 }
 
 TEST_F(AdoptionTest, APortThatNobodyComesForIsRemovedInTheEnd) {
-  agent->server->tick(monotonic_ns() + 2 * kNsPerSecond);
+  agent->server->tick(monotonic_ns() + (kReattachMs - 1'000) * kNsPerMs);
   agent->run();
   EXPECT_EQ(agent->ports.gone, 0u);
-  agent->server->tick(monotonic_ns() + 4 * kNsPerSecond);
+  agent->server->tick(monotonic_ns() + (kReattachMs + 1'000) * kNsPerMs);
   agent->run();
   EXPECT_EQ(agent->ports.gone, 1u);
   EXPECT_EQ(agent->counters.ports_given_up, 1u);
