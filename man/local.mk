@@ -68,6 +68,7 @@ vipl_pages = \
 	man/VipxHoldPosts.3 \
 	man/VipxRedirect.3 \
 	man/VipxSetMore.3 \
+	man/VipxSetFinisher.3 \
 	man/VipxSetPatient.3 \
 	man/VipxSetDraft.3 \
 	man/VipxUnredirect.3 \

@@ -29,7 +29,7 @@ integration_tests = \
 	tests/integration/containers.test \
 	tests/integration/conformance_sanitized.test \
 	tests/integration/legacy.test \
-	tests/integration/ext.test \
+	tests/integration/ext.test tests/integration/finisher.test \
 	tests/integration/fork.test \
 	tests/integration/jumbo.test \
 	tests/integration/lanevi.test \
@@ -94,6 +94,11 @@ tests_integration_ext_tool_SOURCES = tests/integration/ext_tool.cc
 tests_integration_ext_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_integration_ext_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 tests_integration_ext_tool_LDADD = libvipl.la
+
+check_PROGRAMS += tests/integration/finisher_tool
+tests_integration_finisher_tool_SOURCES = tests/integration/finisher_tool.cc
+tests_integration_finisher_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_finisher_tool_LDADD = libvipl.la
 
 check_PROGRAMS += tests/integration/fork_tool
 tests_integration_fork_tool_SOURCES = tests/integration/fork_tool.cc \

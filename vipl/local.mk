@@ -14,6 +14,8 @@ libvipl_sources = \
   vipl/process/cancellable.h \
   vipl/session/command.cc vipl/session/command.h \
   vipl/session/completion_queue.cc vipl/session/completion_queue.h \
+  vipl/process/confinement.cc vipl/process/confinement.h \
+  vipl/session/finisher.cc vipl/session/finisher.h \
   vipl/api/connection.cc \
   vipl/api/copy.cc \
   vipl/api/cq.cc \

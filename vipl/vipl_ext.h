@@ -277,6 +277,23 @@ VIP_RETURN VipxSetPatient(IN VIP_VI_HANDLE vi, IN VIP_BOOLEAN patient);
 #define VIPX_MAX_DRAFT 32768
 VIP_RETURN VipxSetDraft(IN VIP_VI_HANDLE vi, IN VIP_PVOID data, IN VIP_ULONG bytes, IN VIP_UINT32 immediate);
 
+/* VipxSetFinisher: has `step` called when this process ends without closing the NIC: it is killed, crashes, or leaves by
+ * _exit or exec. So what it has still to send is sent, as the kernel would send it for its sockets. The calls are made
+ * again and again in a process of its own, which has this process's memory and the NIC's descriptors but no others, until
+ * one of them returns 0; then the NIC ends. That process has been there since this call, asleep. A thread that
+ * was killed may have left data half changed, and locks held: a step that takes more than five seconds ends the process,
+ * and there are no steps if a thread was killed while it drove the NIC. The process may make no system calls but those of
+ * VIPL, sleep and end; it waits in VipCQWait. Children made by fork(2) have none.
+ *   nic      the NIC; it has one finisher at most, the last one that was set
+ *   step     returns 0 when nothing is left to do; NULL: there is to be none any more
+ *   context  handed to `step`
+ *   VIP_SUCCESS
+ *   VIP_INVALID_PARAMETER  the NIC is bad
+ *   VIP_ERROR_RESOURCE     the system does not allow it
+ */
+typedef int (*VIPX_STEP)(VIP_PVOID context);
+VIP_RETURN VipxSetFinisher(IN VIP_NIC_HANDLE nic, IN VIPX_STEP step, IN VIP_PVOID context);
+
 /* VipxHoldPosts: has sends wait that are posted on any VI of the NIC, for a program that posts on many at once: a program
  * with a port of its own then makes one system call for all. Each call with VIP_TRUE must be followed soon by one with
  * VIP_FALSE, by the same thread, which sends what waits. Does not block.

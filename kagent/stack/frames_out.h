@@ -2,6 +2,7 @@
 #ifndef VIADUCT_KAGENT_STACK_FRAMES_OUT_H
 #define VIADUCT_KAGENT_STACK_FRAMES_OUT_H
 
+#include <atomic>
 #include <cstdint>
 
 #include "kagent/stack/tables.h"
@@ -36,6 +37,15 @@ class FramesOut {
     if (submitted_) port_.flush();
     submitted_ = false;
   }
+  // The flush at the end of a round, after which nothing is left half done: a round that was cut off there, as its thread
+  // was killed, may be followed by another one.
+  void flush_last() {
+    if (!submitted_) return;
+    in_last_flush_.store(true, std::memory_order_relaxed);
+    flush();
+    in_last_flush_.store(false, std::memory_order_relaxed);
+  }
+  bool in_last_flush() const { return in_last_flush_.load(std::memory_order_relaxed); }
 
  private:
   const std::uint64_t& now_;
@@ -45,6 +55,7 @@ class FramesOut {
   typename Platform::Port& port_;
   typename Platform::BulkPath& bulk_path_;
   bool submitted_ = false;
+  std::atomic<bool> in_last_flush_{false};
   std::uint64_t answer_epoch_ = 0;
   std::uint32_t answers_in_epoch_ = 0;
 };

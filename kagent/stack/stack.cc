@@ -141,7 +141,7 @@ unsigned BasicStack<Platform>::progress(std::uint64_t now) {
       ++work;
     });
   }
-  parts_.frames_out.flush();
+  parts_.frames_out.flush_last();
   parts_.frames_in.release_all();
   parts_.wakeups.flush_wakes();
   return work;

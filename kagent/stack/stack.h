@@ -68,6 +68,8 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   // Does what there is to do at `now` (ns, monotonic): frames, doorbells, transmissions,
   // acknowledgements, timers. Returns the amount of work done, 0 when idle.
   unsigned progress(std::uint64_t now);
+  // For a thread that was killed in progress(): whether progress() may be called again.
+  bool may_go_on() const { return parts_.frames_out.in_last_flush(); }
 
   // For a driver in the program: answers a doorbell of a session as if it had been rung.
   void rung(std::uint32_t session, std::uint32_t bit);

@@ -75,6 +75,7 @@ constexpr std::uint64_t kShortLeaseNs = 1 * kMs;     // while data waits for cre
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of the program's threads listens
 constexpr std::uint64_t kOfferNs = 5 * kMs;           // for the peer to take a VI from the VI cache
 constexpr std::uint64_t kExitDrainNs = 300 * kMs;     // at the end of the process, while nothing moves
+constexpr std::uint64_t kShortExitDrainNs = 20 * kMs;  // ... if a finisher goes on
 
 std::atomic<bool> g_stops{false};  // the thread ends when the last lane has gone
 
@@ -421,14 +422,17 @@ class Finished final : public WaitCondition {
   const std::vector<LaneEndpoint*> ends_;
 };
 
-// Waits for the data of these lanes to arrive, as long as some of it moves. The rest goes to the kernel, which may take
-// as long as the connection lives.
+// Waits for the data of these lanes to arrive, as long as some of it moves. The rest is left to the finisher, or goes to
+// the kernel, which may take as long as the connection lives.
 void await(std::vector<LaneEndpoint*> ends) {
   const std::vector<LaneEndpoint*> all = ends;
   Finished finished(std::move(ends));
+  ProcessNic* const nic = engine::nic();
+  const bool has_finisher = nic != nullptr && nic->has_finisher();
+  const std::uint64_t patience = has_finisher ? kShortExitDrainNs : kExitDrainNs;
   for (std::size_t before = ~std::size_t{0}, now; (now = finished.unsent()) != before;) {
     before = now;
-    if (wait_for(finished, nullptr, 0, now_ns() + kExitDrainNs, nullptr, true,
+    if (wait_for(finished, nullptr, 0, now_ns() + patience, nullptr, true,
                  Signals::kWait) == Woken::kReady) {
       break;
     }
@@ -439,6 +443,7 @@ void await(std::vector<LaneEndpoint*> ends) {
     {
       const std::scoped_lock guard(end->lane.lock());
       if (end->stage == LaneEndpoint::Stage::kAsking || end->lane.control.is_finished()) continue;
+      if (has_finisher && end->stage == LaneEndpoint::Stage::kOpen && !end->lane.control.broken()) continue;
     }
     const bool closed = socket.closed();
     const int fd = closed ? end->keeper.load() : copy_descriptor(socket);

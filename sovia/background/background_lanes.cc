@@ -9,6 +9,7 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/cached_lanes.h"
+#include "sovia/background/lane_finisher.h"
 #include "sovia/background/route_trials.h"
 #include "sovia/lane/arrival_threads.h"
 #include "sovia/lane/engine.h"
@@ -58,6 +59,7 @@ Reason nic_for(const Way& way) {
   state().nic_failed_at = now_ns();
   if (nic == nullptr) return Reason::kNoNic;
   own_descriptors::count_vipl(VipxDescriptors);
+  nic->set_finisher(finish_lanes);
   engine::set_nic(nic);
   start_arrival_threads(*nic);
   return Reason::kNone;

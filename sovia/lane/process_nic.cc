@@ -55,6 +55,10 @@ bool ProcessNic::next(Arrival& arrival) {
   return false;
 }
 
+void ProcessNic::set_finisher(int (*step)(void* context)) {
+  has_finisher_ = VipxSetFinisher(nic_, step, nullptr) == VIP_SUCCESS;
+}
+
 void ProcessNic::learn_stack_from(VIP_VI_HANDLE vi) {
   // No redirection is there to end: only whether the call is supported counts.
   if (VipxUnredirect(vi) == VIP_ERROR_NOT_SUPPORTED) has_own_stack_.store(false, std::memory_order_relaxed);

@@ -4,8 +4,8 @@
     killed_programs.py serve PORT COUNT        tells of COUNT connections how they ended, a line for each
     killed_programs.py call HOST PORT COUNT    COUNT processes, one after the other
 
-Each process writes one piece or many, with TCP_NODELAY or without it. Its peer must get all that was written, or a
-reset: the end of the stream without a byte that was written would be a lie.
+Each process writes one piece, many, or more than its peer takes at first, with TCP_NODELAY or without it. Its peer must
+get all that was written, or a reset: the end of the stream without a byte that was written would be a lie.
 """
 
 import os
@@ -19,6 +19,8 @@ import time
 HEAD = struct.Struct('>III')
 PIECE = b'0123456789' * 100
 WARM_UP = 60
+PIECES = (1, 20, 700)
+SLOW = 100 * len(PIECE)  # a peer that expects more begins to read late
 
 
 def exchange(connection, first):
@@ -38,6 +40,9 @@ def how_it_ended(connection):
             exchange(connection, False)
         got = 0
         how = 'at once: ' if at_once else 'combined: '
+        if expected > SLOW:
+            how = 'more than fits: '
+            time.sleep(0.3)
         try:
             while piece := connection.recv(100_000):
                 got += len(piece)
@@ -76,7 +81,7 @@ def call(host, port, count):
     for number in range(int(count)):
         child = os.fork()
         if child == 0:
-            write_and_die(host, port, (1, 20)[number % 2], number // 2 % 2)
+            write_and_die(host, port, PIECES[number % 3], number // 3 % 2)
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
 
 

@@ -175,3 +175,11 @@ VIP_RETURN VipxQueryDevice(const VIP_CHAR* device, VIP_NIC_ATTRIBUTES* attribute
   if (answered == VIP_SUCCESS) *attributes = attributes_of(nic, most_descriptors(nic), nullptr);
   return answered;
 }
+
+VIP_RETURN VipxSetFinisher(VIP_NIC_HANDLE nic, VIPX_STEP step, VIP_PVOID context) {
+  const SessionGuard inside(nic, Kind::kNic);
+  if (!inside) return VIP_INVALID_PARAMETER;
+  Finisher& finisher = inside.session().finisher;
+  finisher.stop();
+  return step == nullptr || finisher.start(inside.session(), step, context) ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
+}

@@ -256,15 +256,8 @@ int VipxDescriptors(int* fds, int most) {
   for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
     const Session& s = registry::at(i);
     if (s.state == Session::State::kFree) continue;
-    for (const int fd : {s.socket, s.agent_wake, s.poll_wake, s.granted_segment, s.umem, s.control_socket_fd, s.driver_wakes[0],
-                         s.driver_wakes[1]}) {
-      add(fd);
-    }
-    if (s.driver == nullptr) continue;
-    int its[Driver::kDescriptors];
-    s.driver->descriptors(its);
-    for (const int fd : its) add(fd);
-    s.driver->attached_processes().descriptors(add);
+    const int room = fds != nullptr && most > count ? most - count : 0;
+    count += registry::descriptors(s, room != 0 ? fds + count : nullptr, room);
   }
   const int room = fds != nullptr && most > count ? most - count : 0;
   return count + thread_registry::descriptors(room != 0 ? fds + count : nullptr, room);

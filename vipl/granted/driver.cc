@@ -136,6 +136,12 @@ bool Driver::lock() {
   return true;
 }
 
+bool Driver::outlive() {
+  if (!lock_.try_take() && !stack_->may_go_on()) return false;
+  lock_.release();
+  return true;
+}
+
 unsigned Driver::round(Cause cause) {
   if (halted_) [[unlikely]] return 0;
   if (!port_.has_frames()) {

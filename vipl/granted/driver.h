@@ -139,6 +139,10 @@ class Driver {
   // they answer within some milliseconds; finish() tells none any more.
   void lose(bool port_is_left);
 
+  // To be called when all other threads were killed. False: one of them was in the middle of a turn, so there can't be
+  // another one.
+  bool outlive();
+
   // Ends the session: peers are told. To be called once, after halt().
   void finish();
 

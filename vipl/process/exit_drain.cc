@@ -26,7 +26,7 @@ __attribute__((destructor)) void say() {
     const std::uint32_t key = registry::at(number).key.load();
     if (key == 0) continue;
     const SessionGuard inside(Handle(Kind::kNic, key & ~Session::kOpen, 0).pointer(), Kind::kNic);
-    if (inside) outgoing::wait_for_all(inside.session(), patience);
+    if (inside && !inside.session().finisher.is_ready()) outgoing::wait_for_all(inside.session(), patience);
   }
 }
 

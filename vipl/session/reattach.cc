@@ -121,6 +121,7 @@ bool hear(Session& s) {
     return false;
   }
   end(s);
+  s.finisher.renew();
   s.control_epoch.fetch_add(1);
   sys::futex_wake(s.control_epoch);
   // Requests may have come before the listeners were copied.

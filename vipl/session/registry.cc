@@ -42,6 +42,7 @@ void after_fork_in_parent() { Lock::release(lock()); }
 void after_fork_in_child() {
   lock().store(0);
   for (Session& s : g_sessions) {
+    s.finisher.forget();
     if (s.state == Session::State::kFree || s.state == Session::State::kForked) continue;
     const bool open = s.state == Session::State::kOpen && !s.lost.load();
     s.key.store(0);
@@ -143,6 +144,7 @@ bool end(Session& s, std::uint32_t number, std::uint32_t key) {
     s.state = Session::State::kClosed;
     lose(s);
   }
+  s.finisher.stop();
   // The stack of a granted session tells its peers itself.
   if (s.driver != nullptr) s.driver->finish();
   {

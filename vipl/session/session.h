@@ -25,6 +25,7 @@
 #include "kagent/contract/spin_time.h"
 #include "vipl/api/api.h"
 #include "vipl/granted/driver.h"
+#include "vipl/session/finisher.h"
 #include "vipl/session/handle.h"
 #include "vipl/session/hello.h"
 #include "vipl/session/pollers.h"
@@ -108,6 +109,8 @@ struct Session {
   // place while a thread holds `control_lock`.
   std::atomic<std::uint32_t> control_epoch;
   std::atomic<std::uint32_t> control_lock;
+
+  Finisher finisher;
 
   // --- the registry's
   struct Reattach {

@@ -128,6 +128,25 @@ void set_free(Session& s) {
   g_first_slice = 0;
 }
 
+int descriptors(const Session& s, int* fds, int most) {
+  int count = 0;
+  const auto add = [&](int fd) {
+    if (fd < 0) return;
+    if (count < most) fds[count] = fd;
+    ++count;
+  };
+  for (const int fd : {s.socket, s.agent_wake, s.poll_wake, s.granted_segment, s.umem, s.control_socket_fd, s.driver_wakes[0],
+                       s.driver_wakes[1]}) {
+    add(fd);
+  }
+  if (s.driver == nullptr) return count;
+  int its[Driver::kDescriptors];
+  s.driver->descriptors(its);
+  for (const int fd : its) add(fd);
+  s.driver->attached_processes().descriptors(add);
+  return count;
+}
+
 void lose_control_session(Session& s) {
   s.control_lost.store(true);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -36,6 +36,9 @@ void set_free(Session& session);
 // set_free() gives the first one's back when no session is left: work without a NIC is better off with long slices.
 void shorten_slices();
 
+// The session's descriptors: up to `most` of them; returns how many there are. Under the lock.
+int descriptors(const Session& session, int* fds, int most);
+
 // Marks a session as lost and wakes the threads that sleep in it.
 void lose(Session& session);
 

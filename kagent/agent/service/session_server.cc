@@ -511,8 +511,8 @@ void SessionServer::leave(std::uint64_t id) {
 }
 
 void SessionServer::on_process_end(std::uint64_t id) {
+  // The session goes on as long as its socket: a finisher (vipl_ext.h) may have the program's memory.
   Live& live = sessions_.at(id);
-  live.session->process_ended();
   loop_.remove(live.process_token);
   live.process_token = 0;
   ++counters_.programs_ended;

@@ -1,0 +1,89 @@
+#include "sovia/background/lane_finisher.h"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+
+#include "sovia/background/background_state.h"
+#include "sovia/lane/engine.h"
+#include "sovia/process/clock.h"
+
+namespace viaduct::sovia::background {
+namespace {
+
+constexpr std::uint64_t kStandsStillNs = 120'000 * kMs;  // as long as the kernel keeps the data of a dead process
+constexpr VIP_ULONG kSleepMs = 5;
+
+// The owner of the packets of a lane that is left alone.
+class NoOwner final : public LaneOwner {
+ public:
+  void arrived(const ProcessNic::Arrival&) override {}
+  void transport_failed() override {}
+};
+constinit NoOwner g_no_owner;
+
+struct Last {
+  bool begun = false;
+  std::uint64_t moved_at = 0;
+  std::size_t unsent = 0;
+};
+constinit Last g_last;
+
+// Has the lane send all that it was given, also what it holds back. False: there is nothing to send.
+bool begin(LaneEndpoint& end) {
+  Lane& lane = end.lane;
+  if (!lane.lock().try_lock()) {
+    end.vi.receives.told = &g_no_owner;
+    return false;
+  }
+  const std::scoped_lock guard(std::adopt_lock, lane.lock());
+  if (end.stage != LaneEndpoint::Stage::kOpen || lane.control.broken() || lane.control.is_finished()) return false;
+  lane.tx.cork(false);
+  lane.rx.close_reading();
+  lane.finish(true);
+  lane.tx.push();
+  return true;
+}
+
+void begin_all() {
+  // A thread that was killed may have held these. What they guard is whole enough: the packet that it was about to hand
+  // to a lane is missing there, and that lane stands still.
+  if (!engine::try_pause()) engine::go_on();
+  engine::go_on();
+  new (&requests().lock) std::mutex;
+  std::vector<LaneEndpoint*>& ends = state().ends;
+  ends.erase(std::remove_if(ends.begin(), ends.end(), [](LaneEndpoint* end) { return !begin(*end); }), ends.end());
+  g_last.begun = true;
+  g_last.moved_at = now_ns();
+}
+
+// Whether the peer has all, or can't be reached.
+bool is_done(LaneEndpoint& end, std::size_t& unsent) {
+  const std::scoped_lock guard(end.lane.lock());
+  end.lane.poll();
+  unsent += end.lane.ring.unsent();
+  return end.lane.control.broken() || end.lane.control.is_finished();
+}
+
+}  // namespace
+
+int finish_lanes(void*) {
+  ProcessNic* const nic = engine::nic();
+  if (nic == nullptr) return 0;
+  if (!g_last.begun) begin_all();
+  engine::turn();
+  std::size_t unsent = 0;
+  std::vector<LaneEndpoint*>& ends = state().ends;
+  ends.erase(std::remove_if(ends.begin(), ends.end(), [&](LaneEndpoint* end) { return is_done(*end, unsent); }), ends.end());
+  if (ends.empty()) return 0;
+  const std::uint64_t now = now_ns();
+  if (unsent != g_last.unsent) g_last.moved_at = now;
+  g_last.unsent = unsent;
+  if (now - g_last.moved_at > kStandsStillNs) return 0;
+  VIP_VI_HANDLE vi;
+  VIP_BOOLEAN receive;
+  if (VipCQWait(nic->cq(), kSleepMs, &vi, &receive) == VIP_SUCCESS) engine::take_in(vi);
+  return 1;
+}
+
+}  // namespace viaduct::sovia::background

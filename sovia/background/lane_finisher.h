@@ -1,0 +1,13 @@
+// What is left to be sent when the process is gone: it was killed, has crashed, or has ended before a slow peer had all.
+#ifndef VIADUCT_SOVIA_BACKGROUND_LANE_FINISHER_H
+#define VIADUCT_SOVIA_BACKGROUND_LANE_FINISHER_H
+
+namespace viaduct::sovia::background {
+
+// A step of VIPL's finisher (VipxSetFinisher): sends the data of all lanes, and FIN behind it. Where a thread was killed
+// while it changed a lane, that lane is left alone.
+int finish_lanes(void* context);
+
+}  // namespace viaduct::sovia::background
+
+#endif

@@ -1,0 +1,190 @@
+#include "vipl/session/finisher.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include <new>
+
+#include "vipl/process/confinement.h"
+#include "vipl/process/idle.h"
+#include "vipl/process/lock.h"
+#include "vipl/process/sys.h"
+#include "vipl/session/session.h"
+#include "vipl/session/session_table.h"
+
+namespace viaduct::vipl {
+namespace {
+
+constexpr std::size_t kStackBytes = 256 * 1024;
+constexpr int kMostKept = 256;
+constexpr int kLastThreadsMs = 50;   // for the program's other threads to be gone, too
+constexpr int kStepSeconds = 5;      // a step that takes longer waits for what a killed thread has held
+constexpr int kSignals = 64;
+
+// As the kernel has it: the C library's sigaction() may be the program's.
+struct KernelAction {
+  void (*handler)(int);
+  unsigned long flags;
+  void (*restorer)();
+  unsigned long mask;
+};
+
+// A word that the kernel marks when its thread ends: the only element of the thread's robust list. It takes the place of
+// the C library's list, of which the library's own threads make no use.
+class RobustWord {
+ public:
+  explicit RobustWord(std::atomic<std::uint32_t>& word) {
+    head_.list.next = &head_.list;
+    head_.futex_offset = 0;
+    head_.list_op_pending = reinterpret_cast<robust_list*>(&word);
+    own(&head_);
+  }
+  ~RobustWord() {
+    head_.list_op_pending = nullptr;
+    own(nullptr);
+  }
+  RobustWord(const RobustWord&) = delete;
+  RobustWord& operator=(const RobustWord&) = delete;
+
+ private:
+  static void own(robust_list_head* head) { ::syscall(SYS_set_robust_list, head, sizeof *head); }
+  robust_list_head head_;
+};
+
+// The program's handlers are not to run in the process.
+void forget_handlers() {
+  const KernelAction none{};
+  for (int signal = 1; signal <= kSignals; ++signal) {
+    ::syscall(SYS_rt_sigaction, signal, &none, nullptr, sizeof none.mask);
+  }
+}
+
+void set_mask(const sigset_t& mask) {
+  constexpr long kMaskBytes = 8;
+  ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, kMaskBytes);
+}
+
+// Ends the process if it does not say so again in time.
+void end_unless_again() {
+  const itimerval in{{0, 0}, {kStepSeconds, 0}};
+  ::syscall(SYS_setitimer, ITIMER_REAL, &in, nullptr);
+}
+
+}  // namespace
+
+bool Finisher::start(Session& session, Step step, void* context) {
+  std::uint32_t none = kNone;
+  if (!state_.compare_exchange_strong(none, kStarting)) return false;
+  session_ = &session, step_ = step, context_ = context;
+  new (&thread_) LibraryThread;
+  if (!thread_.start("vipl-finisher", run_thread, this)) {
+    state_.store(kNone);
+    return false;
+  }
+  while (state_.load() == kStarting) sys::futex_wait(state_, kStarting, kNever);
+  return state_.load() == kReady;
+}
+
+void Finisher::stop() {
+  if (state_.load() == kNone) return;
+  thread_.dismiss();
+  word_.store(0);
+  sys::futex_wake(word_);
+  thread_.stop();
+  state_.store(kNone);
+}
+
+void Finisher::renew() {
+  if (state_.load() != kReady) return;
+  renewals_.fetch_add(1);
+  word_.store(0);
+  sys::futex_wake(word_);
+}
+
+void Finisher::forget() { state_.store(kNone); }
+
+void Finisher::set(std::uint32_t state) {
+  std::uint32_t starting = kStarting;
+  if (!state_.compare_exchange_strong(starting, state)) return;
+  sys::futex_wake(state_);
+}
+
+void Finisher::run_thread(void* self) {
+  auto& finisher = *static_cast<Finisher*>(self);
+  finisher.keep_processes();
+  finisher.set(kFailed);
+}
+
+void Finisher::keep_processes() {
+  void* const stack = sys::map(kStackBytes, -1);
+  if (stack == nullptr) return;
+  int descriptors[kMostKept];
+  descriptors_ = descriptors;
+  program_ = sys::process();
+  owned_ = static_cast<std::uint32_t>(sys::thread()) | FUTEX_WAITERS;
+  {
+    const RobustWord robust(word_);
+    std::uint32_t renewals;
+    do {
+      {
+        const Lock lock(registry::lock());
+        count_ = registry::descriptors(*session_, descriptors, kMostKept);
+      }
+      renewals = renewals_.load();
+      word_.store(owned_);
+      if (thread_.stopping() || count_ > kMostKept) break;
+      const int process = ::clone(run_process, static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_UNTRACED, this);
+      if (process < 0) break;
+      if (renewals_.load() != renewals || thread_.stopping()) {
+        word_.store(0);
+        sys::futex_wake(word_);
+      }
+      while (::syscall(SYS_wait4, process, nullptr, __WCLONE, nullptr) < 0 && errno == EINTR) {
+      }
+    } while (renewals_.load() != renewals && !thread_.stopping());
+  }
+  sys::unmap(stack, kStackBytes);
+}
+
+int Finisher::run_process(void* self) {
+  auto& finisher = *static_cast<Finisher*>(self);
+  const bool prepared = finisher.prepare_process();
+  finisher.set(prepared ? kReady : kFailed);
+  if (prepared) finisher.finish();
+  ::syscall(SYS_exit_group, 0);
+  __builtin_unreachable();
+}
+
+bool Finisher::prepare_process() {
+  sigset_t all;
+  sigfillset(&all);
+  set_mask(all);
+  forget_handlers();
+  if (!close_all_but(descriptors_, count_)) return false;
+  program_end_ = static_cast<int>(::syscall(SYS_pidfd_open, program_, 0));
+  // A signal to the program's group or from its terminal is not for this process.
+  ::syscall(SYS_setsid);
+  sys::name_thread("vipl-finisher");
+  const rlimit none{0, 0};
+  ::syscall(SYS_prlimit64, 0, RLIMIT_CORE, &none, nullptr);
+  return confine();
+}
+
+void Finisher::finish() {
+  while (word_.load() == owned_) sys::futex_wait(word_, owned_, kNever);
+  if ((word_.load() & FUTEX_OWNER_DIED) == 0) return;
+  pollfd end{program_end_, POLLIN, 0};
+  sys::poll(&end, 1, kLastThreadsMs);
+  if (session_->driver != nullptr && !session_->driver->outlive()) return;
+  sigset_t alarm;
+  sigfillset(&alarm);
+  sigdelset(&alarm, SIGALRM);
+  set_mask(alarm);
+  do {
+    end_unless_again();
+  } while (step_(context_) != 0);
+}
+
+}  // namespace viaduct::vipl
