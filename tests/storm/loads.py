@@ -204,7 +204,8 @@ class Survivors:
             return
         self.lost += 1
         server, asker = self.pairs[number]
-        say(f"lost with an agent: {asker.arguments} from {asker.host} to {server.host}")
+        say(f"lost with an agent: {asker.arguments} from {asker.host} to {server.host}, slots {server.slot} and "
+            f"{asker.slot}, before {time.monotonic():.3f}")
 
     def disturb(self, workers):
         """Before these are killed, or lose their sessions."""
