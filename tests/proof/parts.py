@@ -59,6 +59,15 @@ def upgrades(source, minutes):
     return with_json(source / 'tests/storm/upgrades', '--count', max(2, int(minutes * 60 / seconds_each)))
 
 
+def outages(source, minutes):
+    """Kinds of outages in both placements, so many times each; they take some 90 seconds together."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'sums.json')
+        good = call(source / 'tests/storm/outages', max(1, int(minutes * 60 / 90)), path)
+        with open(path, encoding='utf-8') as file:
+            return good, json.load(file)
+
+
 def fuzz(source, minutes):
     before = fuzz_seconds(source)
     good = call(source / 'tests/fuzz/fuzz_long', 'go-on', minutes)
@@ -74,4 +83,4 @@ def fuzz_seconds(source):
 
 
 ALL = [Part('simulation', 0.35, simulation), Part('storm', 0.3, storm), Part('upgrades', 0.1, upgrades),
-       Part('fuzz', 0.25, fuzz)]
+       Part('outages', 0.15, outages), Part('fuzz', 0.25, fuzz)]

@@ -28,7 +28,7 @@ storm: viad tests/storm/load_tool tests/storm/socket_load_tool libsovia-preload.
 soak: viad tests/storm/load_tool
 	VIADUCT_BUILD=. $(srcdir)/tests/storm/soak --minutes $(SOAK_MINUTES)
 
-# A share of the simulation, the storm, upgrades and fuzz targets that fits the time; doc/results/proof.json keeps the sums.
+# A share of the simulation, the storm, upgrades, outages and fuzz targets that fits the time; doc/results/proof.json keeps the sums.
 PROOF_MINUTES = 60
 phony_targets += proof
 if WITH_LIBFABRIC
