@@ -19,7 +19,7 @@ RESULTS = SOURCE / 'doc/results/proof.json'
 def arguments():
     parser = argparse.ArgumentParser(
         prog='proof',
-        description='Runs seeds of the simulation, a storm, upgrades and fuzz targets, each for its share of the time, and '
+        description='Runs seeds of the simulation, a storm, upgrades, outages and fuzz targets, each for its share of the time, and '
                     'adds what they say to the results. To be run in the build tree, as root. Status 1 if anything fails.')
     parser.add_argument('--minutes', type=float, default=60, help='of all together (default: %(default)s)')
     parser.add_argument('--only', default='', help=f'of {",".join(part.name for part in parts.ALL)}')

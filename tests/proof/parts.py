@@ -49,14 +49,23 @@ def seeds_in(path):
 def storm(source, minutes):
     good, sums = with_json(source / 'tests/storm/storm', '--kills', 1_000_000, '--minutes', minutes, '--agents', 4,
                            '--pause', 0.1, '--seed', int.from_bytes(os.urandom(2), 'big'))
-    kept = ('programs_killed', 'agents_killed', 'stops', 'verified', 'connections', 'hangs', 'leaks', 'wrong', 'unanswered',
-            'survived', 'lost', 'seed')
+    kept = ('programs_killed', 'agents_killed', 'mpi_killed', 'stops', 'verified', 'mpi_verified', 'connections', 'hangs', 'leaks', 'wrong', 'unanswered',
+            'survived', 'lost', 'mpi_survived', 'mpi_lost', 'seed')
     return good, {name: sums[name] for name in kept if name in sums}
 
 
 def upgrades(source, minutes):
     seconds_each = 5
     return with_json(source / 'tests/storm/upgrades', '--count', max(2, int(minutes * 60 / seconds_each)))
+
+
+def outages(source, minutes):
+    """Kinds of outages in both placements, so many times each; they take some 90 seconds together."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'sums.json')
+        good = call(source / 'tests/storm/outages', max(1, int(minutes * 60 / 90)), path)
+        with open(path, encoding='utf-8') as file:
+            return good, json.load(file)
 
 
 def fuzz(source, minutes):
@@ -74,4 +83,4 @@ def fuzz_seconds(source):
 
 
 ALL = [Part('simulation', 0.35, simulation), Part('storm', 0.3, storm), Part('upgrades', 0.1, upgrades),
-       Part('fuzz', 0.25, fuzz)]
+       Part('outages', 0.15, outages), Part('fuzz', 0.25, fuzz)]

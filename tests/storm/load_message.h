@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 
 namespace load {
 
@@ -28,6 +29,7 @@ struct Ledger {
 static_assert(sizeof(Ledger) == 128);
 
 inline Ledger* ledger;
+inline int own_slot;
 
 struct Head {
   std::uint64_t connection, number;
@@ -76,6 +78,15 @@ inline void wrong(const char* what, const Head& head, std::uint64_t connection, 
   std::fflush(stdout);
 }
 
+// Prints why a connection has ended, and when, for the reader of a watcher's output that tells of a loss.
+inline void tell(const char* what, int result, unsigned status) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  std::printf("%lld.%03ld slot %d: %s, result %d, status %#x\n", static_cast<long long>(now.tv_sec), now.tv_nsec / 1'000'000,
+              own_slot, what, result, status);
+  std::fflush(stdout);
+}
+
 inline bool verify(const unsigned char* data, std::uint32_t bytes, const Head& head) {
   static unsigned char expected[kBytes];
   return fill(expected, head.connection, head.number) == bytes &&
@@ -87,7 +98,8 @@ inline bool open_ledger(const char* path, int slot) {
   const int file = open(path, O_RDWR);
   void* const map = mmap(nullptr, 64 * sizeof(Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (map == MAP_FAILED) return false;
-  ledger = static_cast<Ledger*>(map) + slot % 64;
+  own_slot = slot % 64;
+  ledger = static_cast<Ledger*>(map) + own_slot;
   return true;
 }
 

@@ -83,7 +83,11 @@ class End {
   Packet* take_to_send() {
     if (sending_ == kWindow) {
       VIP_DESCRIPTOR* done = nullptr;
-      if (VipSendWait(vi_, kStepMs, &done) != VIP_SUCCESS) return nullptr;
+      const VIP_RETURN result = VipSendWait(vi_, kStepMs, &done);
+      if (result != VIP_SUCCESS) {
+        tell("a send does not complete", result, done == nullptr ? 0 : done->CS.Status);
+        return nullptr;
+      }
       --sending_;
     }
     ++sending_;
@@ -129,7 +133,11 @@ Packet* take(End& end, std::uint32_t& bytes, bool& late) {
   VIP_DESCRIPTOR* done = nullptr;
   const VIP_RETURN result = VipRecvWait(end.vi(), kStepMs, &done);
   late = result == VIP_TIMEOUT;
-  if (result != VIP_SUCCESS || (done->CS.Status & VIP_STATUS_ERROR_MASK) != 0) return nullptr;
+  if (late) return nullptr;
+  if (result != VIP_SUCCESS || (done->CS.Status & VIP_STATUS_ERROR_MASK) != 0) {
+    tell("a receive fails", result, done == nullptr ? 0 : done->CS.Status);
+    return nullptr;
+  }
   bytes = done->CS.Length;
   return reinterpret_cast<Packet*>(done);
 }

@@ -1,6 +1,7 @@
 """A lab with verified loads (load_tool), and what `storm` and `soak` need to do to them and to ask."""
 import mmap
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -154,6 +155,7 @@ class Worker:
         self.process = None
 
     def start(self):
+        self.begun = time.monotonic()
         environment = dict(os.environ, VIADUCT_PLACEMENT=self.placement, VIADUCT_SOCKET="@viaduct",
                            LD_LIBRARY_PATH=f"{BUILD}/.libs")
         command = [program("tests/storm/load_tool")]
@@ -204,7 +206,8 @@ class Survivors:
             return
         self.lost += 1
         server, asker = self.pairs[number]
-        say(f"lost with an agent: {asker.arguments} from {asker.host} to {server.host}")
+        say(f"lost with an agent: {asker.arguments} from {asker.host} to {server.host}, slots {server.slot} and "
+            f"{asker.slot}, before {time.monotonic():.3f}")
 
     def disturb(self, workers):
         """Before these are killed, or lose their sessions."""
@@ -225,6 +228,17 @@ class Survivors:
     def finish(self):
         for number in list(self.pending):
             self.settle(number)
+
+
+def stacks(pid):
+    """Of all threads of a process; in the kernel only, where there is no gdb."""
+    if shutil.which("gdb"):
+        return run("timeout", "60", "gdb", "-batch", "-p", str(pid), "-ex", "thread apply all backtrace", check=False)
+    try:
+        with open(f"/proc/{pid}/stack") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def bpf_programs():
