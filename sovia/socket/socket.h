@@ -116,6 +116,7 @@ class Socket final : public SocketCounts, public Watched {
   bool receives_in_kernel();
   // Bytes that receive() would find, for FIONREAD. `kernel_bytes`: what the kernel says.
   int unread(int kernel_bytes);
+  int unread_locked(int kernel_bytes);  // rx locked
   // Bytes sent that the peer has not received, for SIOCOUTQ. `kernel_bytes`: what the kernel says.
   int unsent(int kernel_bytes);
   // Whether unread data lies on the lane, before anything the kernel has (SIOCATMARK is then 0).

@@ -136,6 +136,10 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
 
 int Socket::unread(int kernel_bytes) {
   const std::scoped_lock guard(rx.lock);
+  return unread_locked(kernel_bytes);
+}
+
+int Socket::unread_locked(int kernel_bytes) {
   std::uint64_t bytes = rx.inherited_left();
   if (record_is_next(*this)) kernel_bytes = 0;
   if (link.end != nullptr) {
