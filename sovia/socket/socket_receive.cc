@@ -103,7 +103,7 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
   IovecTail rest(pieces, count, skip, limit);
   bytes = libc::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
-  if (bytes == 0 && rest.bytes() != 0 && socket.reset.take_untold()) return Attempt::kFailed;
+  if (bytes == 0 && rest.bytes() != 0 && socket.reset.fail_receive()) return Attempt::kFailed;
   // The end of the kernel's stream is the end of the connection only when the lane's end has come.
   if (bytes == 0 && socket.link.end != nullptr && socket.rx.route == Phase::kKernel && rest.bytes() != 0 &&
       !socket.rx.shut) {
@@ -152,7 +152,7 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
       socket.receiving_changed(RouteEvent::kLaneEnded);
       came_down = true;
       background::look_at(*socket.link.end);
-    } else if (socket.rx.shut) {
+    } else if (socket.rx.shut && !lane.control.has_refused()) {
       return Attempt::kDone;
     } else if (!lane.control.is_cut()) {
       if (lane.tx.holds()) lane.tx.flush();  // the program waits for the answer to it
