@@ -35,8 +35,6 @@ class LaneControl {
 
   bool broken() const { return sender_.broken(); }
   bool is_cut() const { return sender_.is_cut(); }
-  // The connection is over: nothing more is sent, and what has come counts.
-  void fail() { sender_.fail(); }
   // Posts packets that have waited for a place, FIN if all data before it has been posted, and an ACK if one is due.
   void post_pending();
   // Whether packets still wait: then post_pending() has to be called again even if no packet comes.
@@ -92,11 +90,6 @@ class LaneControl {
   // The program will not read any more.
   void close_reading() { reading_closed_ = true; }
   bool is_reading_closed() const { return reading_closed_; }
-  // The program has shut both directions down: data that comes now is answered with a reset, as by TCP.
-  void refuse_data() { refuses_data_ = true; }
-  bool refuses_data() const { return refuses_data_ && !reading_closed_; }
-  void refused() { has_refused_ = true; }
-  bool has_refused() const { return has_refused_; }
   bool has_delivered_fin_ack() const { return ring_.has_sent(fin_ack_at_); }
   // The peer's program has closed.
   bool peer_closed() const { return peer_closed_ && greeting_.trusted(); }
@@ -147,7 +140,6 @@ class LaneControl {
   LaneGreeting& greeting_;
   State sending_ = State::kIdle, receiving_ = State::kIdle;
   bool started_ = false, settled_ = false, reading_closed_ = false;
-  bool refuses_data_ = false, has_refused_ = false;
   bool parked_ = false, peer_parked_ = false;
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, peer_has_more_ = false;
   std::optional<std::uint32_t> slower_for_ms_;

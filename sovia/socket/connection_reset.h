@@ -44,7 +44,7 @@ class ConnectionReset {
     errno = ECONNRESET;
     return true;
   }
-  // What getsockopt(SO_ERROR) says where the kernel has said `error`: it tells of the reset, too.
+  // The value of getsockopt(SO_ERROR), which tells of the reset, too, where the kernel has said `error`.
   int tell(int error) {
     const bool new_here = happened_.load() && !told_.exchange(true);
     const int of_kernel = take_untold();

@@ -21,7 +21,7 @@ namespace viaduct::sovia {
 void refuse_data_if_shut(Socket& socket) {
   if (!socket.rx.shut || !socket.tx.shut || socket.link.end == nullptr) return;
   const std::scoped_lock guard(socket.link.end->lane.lock());
-  socket.link.end->lane.control.refuse_data();
+  socket.link.end->lane.rx.refuse_data();
 }
 
 bool lane_opened(Socket& socket, LaneEndpoint& end) {

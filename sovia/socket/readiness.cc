@@ -43,11 +43,12 @@ short Readiness::tell_reading(short kernel_says) const {
       if (!failed && !all_has_come) says = without(says, kEnd);
       says = without(says, kIn);
       if (lane_unread || read_shut) says |= kIn;
-      if (read_shut) says |= POLLRDHUP;
+      if (read_shut) says = static_cast<short>(says | POLLRDHUP | (kernel_says & POLLHUP));
       break;
     }
     case Phase::kDrain:
       if (!failed) says = without(says, kEnd);
+      if (read_shut) says = static_cast<short>(says | POLLRDHUP | (kernel_says & POLLHUP));
       break;
     case Phase::kKernel:
       if (!awaits_lane_end) break;

@@ -68,11 +68,11 @@ Readiness snapshot(Socket& socket, bool sends) {
   return now;
 }
 
-// The kernel tells of a reset: nothing more is sent on the lane. What has come before is there to be read.
+// The kernel tells of a reset: nothing more is sent on the lane. Data that has come before stays to be read.
 void end_reset_lane(Socket& socket, Lane& lane, short kernel_says) {
   const short reset = POLLERR | POLLHUP;
   if ((kernel_says & reset) != reset || lane.control.broken()) return;
-  lane.control.fail();
+  lane.fail();
   background::look_at(*socket.link.end);
 }
 

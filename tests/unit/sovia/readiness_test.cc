@@ -83,6 +83,16 @@ TEST(Readiness, TellsAHangupBeforeTheKernelKnowsOfIt) {
   EXPECT_EQ(state.to_tell(POLLIN, POLLIN | POLLRDHUP) & POLLHUP, 0);
 }
 
+TEST(Readiness, TellsAHangupWhenTheProgramHasShutBothDirections) {
+  for (const Phase phase : {Phase::kDrain, Phase::kLane}) {
+    Readiness state = on_lane();
+    state.receiving = phase;
+    EXPECT_EQ(state.to_tell(POLLIN, POLLHUP | POLLRDHUP) & POLLHUP, 0);
+    state.read_shut = true;
+    EXPECT_EQ(state.to_tell(POLLIN, POLLHUP | POLLRDHUP) & POLLHUP, POLLHUP);
+  }
+}
+
 TEST(Readiness, TellsAResetThatTheLibraryHasMet) {
   Readiness state;
   state.had_lanes = state.untold = true;
