@@ -113,6 +113,7 @@ simulated_sources = \
 	tests/sim/seam/xdp/grant/granted_port.h \
 	tests/sim/world/fibers.cc tests/sim/world/fibers.h \
 	tests/sim/world/kernel.cc tests/sim/world/kernel.h \
+	tests/sim/world/simulated_finisher.cc \
 	tests/sim/world/simulated_globals.cc \
 	tests/sim/world/simulated_sys.cc \
 	vipl/session/reattach.cc \

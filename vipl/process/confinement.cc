@@ -49,7 +49,7 @@ constexpr std::uint32_t offset_of_argument(std::uint32_t number) {
 }
 
 // Without the C library's syscall(): a socket library may take it for the program's own wish.
-bool install(const sock_fprog& program) {
+[[maybe_unused]] bool install(const sock_fprog& program) {
   const long number = SYS_seccomp, operation = SECCOMP_SET_MODE_FILTER, flags = 0;
   const sock_fprog* const filter = &program;
   long result = -ENOSYS;

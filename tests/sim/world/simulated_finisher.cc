@@ -1,0 +1,11 @@
+// Finishers of the simulation's programs: there are none, as no program is a process of its own.
+#include "vipl/session/finisher.h"
+
+namespace viaduct::vipl {
+
+bool Finisher::start(Session&, Step, void*) { return false; }
+void Finisher::stop() {}
+void Finisher::renew() {}
+void Finisher::forget() {}
+
+}  // namespace viaduct::vipl
