@@ -34,6 +34,7 @@ bool begin(LaneEndpoint& end) {
   Lane& lane = end.lane;
   if (!lane.lock().try_lock()) {
     end.vi.receives.told = &g_no_owner;
+    end.vi.disconnect();
     return false;
   }
   const std::scoped_lock guard(std::adopt_lock, lane.lock());
@@ -45,16 +46,16 @@ bool begin(LaneEndpoint& end) {
   return true;
 }
 
-void begin_all() {
-  // A thread that was killed may have held these. What they guard is whole enough: the packet that it was about to hand
-  // to a lane is missing there, and that lane stands still.
-  if (!engine::try_pause()) engine::go_on();
+// False: a thread was killed while it handed a packet to a lane, which would wait for that packet for ever.
+bool begin_all() {
+  if (!engine::try_pause()) return false;
   engine::go_on();
-  new (&requests().lock) std::mutex;
+  new (&requests().lock) std::mutex;  // a killed thread may have held it
   std::vector<LaneEndpoint*>& ends = state().ends;
   ends.erase(std::remove_if(ends.begin(), ends.end(), [](LaneEndpoint* end) { return !begin(*end); }), ends.end());
   g_last.begun = true;
   g_last.moved_at = now_ns();
+  return true;
 }
 
 // Whether the peer has all, or can't be reached.
@@ -70,7 +71,7 @@ bool is_done(LaneEndpoint& end, std::size_t& unsent) {
 int finish_lanes(void*) {
   ProcessNic* const nic = engine::nic();
   if (nic == nullptr) return 0;
-  if (!g_last.begun) begin_all();
+  if (!g_last.begun && !begin_all()) return 0;
   engine::turn();
   std::size_t unsent = 0;
   std::vector<LaneEndpoint*>& ends = state().ends;
