@@ -1,4 +1,4 @@
-// What is left to be sent when the process is gone: it was killed, has crashed, or has ended before a slow peer had all.
+// The sending of what is left when the process is gone: it was killed, has crashed, or has ended before a slow peer had all.
 #ifndef VIADUCT_SOVIA_BACKGROUND_LANE_FINISHER_H
 #define VIADUCT_SOVIA_BACKGROUND_LANE_FINISHER_H
 

@@ -5,6 +5,7 @@
 #include "vipl/session/callback_thread.h"
 #include "vipl/process/environment.h"
 #include "vipl/process/exit_drain.h"
+#include "vipl/process/lock.h"
 #include "vipl/session/handshake.h"
 #include "vipl/session/outgoing.h"
 #include "vipl/session/registry.h"
@@ -179,7 +180,12 @@ VIP_RETURN VipxQueryDevice(const VIP_CHAR* device, VIP_NIC_ATTRIBUTES* attribute
 VIP_RETURN VipxSetFinisher(VIP_NIC_HANDLE nic, VIPX_STEP step, VIP_PVOID context) {
   const SessionGuard inside(nic, Kind::kNic);
   if (!inside) return VIP_INVALID_PARAMETER;
-  Finisher& finisher = inside.session().finisher;
-  finisher.stop();
-  return step == nullptr || finisher.start(inside.session(), step, context) ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
+  Session& session = inside.session();
+  session.finisher.stop();
+  if (step == nullptr) return VIP_SUCCESS;
+  const auto descriptors = [](const void* of, int* fds, int most) {
+    const Lock lock(registry::lock());
+    return registry::descriptors(*static_cast<const Session*>(of), fds, most);
+  };
+  return session.finisher.start(&session, descriptors, session.driver, step, context) ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
 }

@@ -128,7 +128,7 @@ void Driver::finish() {
 
 // ---------------------------------------------------------------------------- turns
 
-bool Driver::lock() {
+bool Driver::hold() {
   while (!lock_.try_take()) {
     if (progress_thread_.stopping()) return false;
     sys::yield();
@@ -210,7 +210,7 @@ void Driver::hold_posts(bool hold) {
 
 template <class Work>
 VIP_RETURN Driver::between_rounds(Work&& work) {
-  if (!lock()) return VIP_ERROR_RESOURCE;
+  if (!hold()) return VIP_ERROR_RESOURCE;
   const auto result = static_cast<VIP_RETURN>(work());
   if (lock_.release()) serve(Cause::kPost);
   return result;
@@ -230,7 +230,7 @@ VIP_RETURN Driver::unredirect(std::uint32_t vi, std::uint32_t generation) {
 }
 
 void Driver::add_local(const MacAddress& peer, std::uint64_t program, int file, unsigned end) {
-  if (!lock()) {
+  if (!hold()) {
     sys::close(file);
     return;
   }
@@ -246,20 +246,20 @@ void Driver::add_local(const MacAddress& peer, std::uint64_t program, int file, 
 }
 
 void Driver::end_local(const MacAddress& peer) {
-  if (!lock()) return;
+  if (!hold()) return;
   port_.end_local(peer);
   if (lock_.release()) serve(Cause::kPost);
 }
 
 std::uint32_t Driver::join(std::uint32_t parent, std::uint32_t forks) {
-  if (!lock()) return 0;
+  if (!hold()) return 0;
   const std::uint32_t program = stack_->join(0, parent, forks).value_or(0);
   if (lock_.release()) serve(Cause::kPost);
   return program;
 }
 
 void Driver::leave(std::uint32_t program) {
-  if (!lock()) return;  // the session ends
+  if (!hold()) return;  // the session ends
   if (!halted_) stack_->leave(program, now_ns());
   if (lock_.release()) serve(Cause::kPost);
 }
@@ -270,7 +270,7 @@ void Driver::leave(std::uint32_t program) {
 // if asleep() returned false.
 template <class Unless, class Asleep>
 bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep) {
-  if (!lock()) {
+  if (!hold()) {
     // The session is about to be lost; the thread that does that needs the processor.
     sys::yield();
     return true;

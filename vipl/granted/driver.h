@@ -113,7 +113,7 @@ class Driver {
 
   // Between hold() and go_on() the stack neither reads nor changes the control session. hold() returns false if the
   // session ends. `control_session`: the address by which this host's agent is reached from now on; null: as before.
-  bool hold() { return lock(); }
+  bool hold();
   void go_on(const MacAddress* control_session);
 
   // For another program of this host: GrantedPort::add_local() and end_local(). Takes the file over.
@@ -152,7 +152,6 @@ class Driver {
   // neither has happened for a while.
   enum class Cause { kLook, kPost, kProgressThread };
 
-  bool lock();  // false if the session ends meanwhile
   template <class Work>
   VIP_RETURN between_rounds(Work&& work);
   unsigned round(Cause cause);

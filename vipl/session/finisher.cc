@@ -7,12 +7,10 @@
 
 #include <new>
 
+#include "vipl/granted/driver.h"
 #include "vipl/process/confinement.h"
 #include "vipl/process/idle.h"
-#include "vipl/process/lock.h"
 #include "vipl/process/sys.h"
-#include "vipl/session/session.h"
-#include "vipl/session/session_table.h"
 
 namespace viaduct::vipl {
 namespace {
@@ -74,10 +72,10 @@ void end_unless_again() {
 
 }  // namespace
 
-bool Finisher::start(Session& session, Step step, void* context) {
+bool Finisher::start(const void* session, Descriptors descriptors, Driver* driver, Step step, void* context) {
   std::uint32_t none = kNone;
   if (!state_.compare_exchange_strong(none, kStarting)) return false;
-  session_ = &session, step_ = step, context_ = context;
+  session_ = session, describe_ = descriptors, driver_ = driver, step_ = step, context_ = context;
   new (&thread_) LibraryThread;
   if (!thread_.start("vipl-finisher", run_thread, this)) {
     state_.store(kNone);
@@ -128,10 +126,7 @@ void Finisher::keep_processes() {
     const RobustWord robust(word_);
     std::uint32_t renewals;
     do {
-      {
-        const Lock lock(registry::lock());
-        count_ = registry::descriptors(*session_, descriptors, kMostKept);
-      }
+      count_ = describe_(session_, descriptors, kMostKept);
       renewals = renewals_.load();
       word_.store(owned_);
       if (thread_.stopping() || count_ > kMostKept) break;
@@ -177,7 +172,7 @@ void Finisher::finish() {
   if ((word_.load() & FUTEX_OWNER_DIED) == 0) return;
   pollfd end{program_end_, POLLIN, 0};
   sys::poll(&end, 1, kLastThreadsMs);
-  if (session_->driver != nullptr && !session_->driver->outlive()) return;
+  if (driver_ != nullptr && !driver_->outlive()) return;
   sigset_t alarm;
   sigfillset(&alarm);
   sigdelset(&alarm, SIGALRM);

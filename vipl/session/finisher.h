@@ -17,14 +17,18 @@
 
 namespace viaduct::vipl {
 
-struct Session;
+class Driver;
 
 class Finisher {
  public:
   using Step = int (*)(void* context);  // false: nothing is left to do
 
-  // Returns when the process is there. False: there can be none, or there is one already.
-  bool start(Session& session, Step step, void* context);
+  // Writes the session's descriptors, up to `most` of them; returns how many there are.
+  using Descriptors = int (*)(const void* session, int* fds, int most);
+
+  // Returns when the process is there. False: there can be none, or there is one already. `driver`: the granted
+  // session's, or null.
+  bool start(const void* session, Descriptors descriptors, Driver* driver, Step step, void* context);
   // Ends process and thread, and waits for that. Not to be called under the registry's lock.
   void stop();
   // The session has other descriptors. Does not wait.
@@ -45,7 +49,9 @@ class Finisher {
 
   Step step_ = nullptr;
   void* context_ = nullptr;
-  Session* session_ = nullptr;
+  const void* session_ = nullptr;
+  Descriptors describe_ = nullptr;
+  Driver* driver_ = nullptr;
   LibraryThread thread_;
   std::atomic<std::uint32_t> state_{kNone};   // start() sleeps on it
   std::atomic<std::uint32_t> word_{0};       // the robust futex; 0: the process is to end

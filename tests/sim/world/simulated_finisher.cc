@@ -3,7 +3,7 @@
 
 namespace viaduct::vipl {
 
-bool Finisher::start(Session&, Step, void*) { return false; }
+bool Finisher::start(const void*, Descriptors, Driver*, Step, void*) { return false; }
 void Finisher::stop() {}
 void Finisher::renew() {}
 void Finisher::forget() {}
