@@ -13,6 +13,7 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/cached_lanes.h"
+#include "sovia/background/lane_finisher.h"
 #include "sovia/background/rest.h"
 #include "sovia/background/route_trials.h"
 #include "sovia/datagram/datagram_control.h"
@@ -74,8 +75,8 @@ constexpr std::uint64_t kLeaseNs = 4 * kMs;          // a program that makes no 
 constexpr std::uint64_t kShortLeaseNs = 1 * kMs;     // while data waits for credits
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of the program's threads listens
 constexpr std::uint64_t kOfferNs = 5 * kMs;           // for the peer to take a VI from the VI cache
-constexpr std::uint64_t kExitDrainNs = 300 * kMs;     // at the end of the process, while nothing moves
-constexpr std::uint64_t kShortExitDrainNs = 20 * kMs;  // ... if a finisher goes on
+constexpr std::uint64_t kExitDrainNs = 20 * kMs;      // at the end of the process, while nothing moves
+constexpr std::uint64_t kAloneDrainNs = 300 * kMs;    // ... if there is no finisher
 
 std::atomic<bool> g_stops{false};  // the thread ends when the last lane has gone
 
@@ -422,20 +423,26 @@ class Finished final : public WaitCondition {
   const std::vector<LaneEndpoint*> ends_;
 };
 
-// Waits for the data of these lanes to arrive, as long as some of it moves. The rest is left to the finisher, or goes to
-// the kernel, which may take as long as the connection lives.
+// Waits for the data of these lanes to arrive, as long as some of it moves. False: some has not.
+bool await_arrival(Finished& finished, std::uint64_t patience) {
+  for (std::size_t before = ~std::size_t{0}, now; (now = finished.unsent()) != before;) {
+    before = now;
+    if (wait_for(finished, nullptr, 0, now_ns() + patience, nullptr, true, Signals::kWait) == Woken::kReady) return true;
+  }
+  return false;
+}
+
+// Waits for the data of these lanes. The rest is left to the finisher, or goes to the kernel, which may take as long as
+// the connection lives.
 void await(std::vector<LaneEndpoint*> ends) {
   const std::vector<LaneEndpoint*> all = ends;
   Finished finished(std::move(ends));
-  ProcessNic* const nic = engine::nic();
-  const bool has_finisher = nic != nullptr && nic->has_finisher();
-  const std::uint64_t patience = has_finisher ? kShortExitDrainNs : kExitDrainNs;
-  for (std::size_t before = ~std::size_t{0}, now; (now = finished.unsent()) != before;) {
-    before = now;
-    if (wait_for(finished, nullptr, 0, now_ns() + patience, nullptr, true,
-                 Signals::kWait) == Woken::kReady) {
-      break;
-    }
+  bool has_finisher = false;
+  if (!await_arrival(finished, kExitDrainNs)) {
+    // The present finisher may have been killed.
+    ProcessNic* const nic = engine::nic();
+    has_finisher = nic != nullptr && nic->set_finisher(finish_lanes);
+    if (!has_finisher) await_arrival(finished, kAloneDrainNs);
   }
   for (LaneEndpoint* const end : all) {
     Socket& socket = *end->socket;

@@ -36,7 +36,6 @@ constexpr std::uint64_t kNoPeerNs = 1'000 * kMs;     // how long a silent peer i
 constexpr unsigned kNoPeerDoublings = 5;             // of kNoPeerNs, one each time that the peer is silent
 constexpr std::uint64_t kWayNs = 1'000 * kMs;        // how long the last way to a peer's address is used
 constexpr unsigned kEarlyClaims = 64;                // of the 256 that an agent takes; other lanes claim later
-constexpr std::uint64_t kLingerNs = 120'000 * kMs;   // for a closed socket's data, without moving
 
 // The name of the agent's first NIC, for clients that do not know its interface.
 constexpr char kFirstNic[] = "VINIC";

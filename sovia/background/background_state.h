@@ -18,6 +18,8 @@
 
 namespace viaduct::sovia::background {
 
+inline constexpr std::uint64_t kLingerNs = 120'000 * kMs;  // for the data of a closed socket or dead process, without moving
+
 // Never destroyed: the thread runs until the process is gone.
 struct State {
   bool running = false;        // with the lock of the requests

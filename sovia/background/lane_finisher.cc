@@ -11,10 +11,9 @@
 namespace viaduct::sovia::background {
 namespace {
 
-constexpr std::uint64_t kStandsStillNs = 120'000 * kMs;  // as long as the kernel keeps the data of a dead process
 constexpr VIP_ULONG kSleepMs = 5;
 
-// The owner of the packets of a lane that is left alone.
+// The owner of the packets of a lane that is given up.
 class NoOwner final : public LaneOwner {
  public:
   void arrived(const ProcessNic::Arrival&) override {}
@@ -22,14 +21,15 @@ class NoOwner final : public LaneOwner {
 };
 constinit NoOwner g_no_owner;
 
-struct Last {
+struct Progress {
   bool begun = false;
   std::uint64_t moved_at = 0;
   std::size_t unsent = 0;
 };
-constinit Last g_last;
+constinit Progress g_progress;
 
-// Has the lane send all that it was given, also what it holds back. False: there is nothing to send.
+// Has the lane send all that it was given, also what it holds back. False: there is nothing to send, or a thread was
+// killed while it changed the lane, which is given up.
 bool begin(LaneEndpoint& end) {
   Lane& lane = end.lane;
   if (!lane.lock().try_lock()) {
@@ -53,8 +53,8 @@ bool begin_all() {
   new (&requests().lock) std::mutex;  // a killed thread may have held it
   std::vector<LaneEndpoint*>& ends = state().ends;
   ends.erase(std::remove_if(ends.begin(), ends.end(), [](LaneEndpoint* end) { return !begin(*end); }), ends.end());
-  g_last.begun = true;
-  g_last.moved_at = now_ns();
+  g_progress.begun = true;
+  g_progress.moved_at = now_ns();
   return true;
 }
 
@@ -71,16 +71,16 @@ bool is_done(LaneEndpoint& end, std::size_t& unsent) {
 int finish_lanes(void*) {
   ProcessNic* const nic = engine::nic();
   if (nic == nullptr) return 0;
-  if (!g_last.begun && !begin_all()) return 0;
+  if (!g_progress.begun && !begin_all()) return 0;
   engine::turn();
   std::size_t unsent = 0;
   std::vector<LaneEndpoint*>& ends = state().ends;
   ends.erase(std::remove_if(ends.begin(), ends.end(), [&](LaneEndpoint* end) { return is_done(*end, unsent); }), ends.end());
   if (ends.empty()) return 0;
   const std::uint64_t now = now_ns();
-  if (unsent != g_last.unsent) g_last.moved_at = now;
-  g_last.unsent = unsent;
-  if (now - g_last.moved_at > kStandsStillNs) return 0;
+  if (unsent != g_progress.unsent) g_progress.moved_at = now;
+  g_progress.unsent = unsent;
+  if (now - g_progress.moved_at > kLingerNs) return 0;
   VIP_VI_HANDLE vi;
   VIP_BOOLEAN receive;
   if (VipCQWait(nic->cq(), kSleepMs, &vi, &receive) == VIP_SUCCESS) engine::take_in(vi);

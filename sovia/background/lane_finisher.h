@@ -4,8 +4,8 @@
 
 namespace viaduct::sovia::background {
 
-// A step of VIPL's finisher (VipxSetFinisher): sends the data of all lanes, and FIN behind it. Where a thread was killed
-// while it changed a lane, that lane is left alone.
+// A step of VIPL's finisher (VipxSetFinisher): sends the data of all lanes, and FIN behind it. A lane that a
+// thread was changing when it was killed is given up.
 int finish_lanes(void* context);
 
 }  // namespace viaduct::sovia::background

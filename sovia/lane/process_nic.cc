@@ -55,8 +55,8 @@ bool ProcessNic::next(Arrival& arrival) {
   return false;
 }
 
-void ProcessNic::set_finisher(int (*step)(void* context)) {
-  has_finisher_ = VipxSetFinisher(nic_, step, nullptr) == VIP_SUCCESS;
+bool ProcessNic::set_finisher(int (*step)(void* context)) {
+  return VipxSetFinisher(nic_, step, nullptr) == VIP_SUCCESS;
 }
 
 void ProcessNic::learn_stack_from(VIP_VI_HANDLE vi) {

@@ -65,9 +65,8 @@ class ProcessNic {
   // memory. True until learn_stack_from() has asked the first VI.
   bool has_own_stack() const { return has_own_stack_.load(std::memory_order_relaxed); }
   void learn_stack_from(VIP_VI_HANDLE vi);
-  // Whether a process finishes the lanes if this one ends before it has (background/lane_finisher.h).
-  bool has_finisher() const { return has_finisher_; }
-  void set_finisher(int (*step)(void* context));
+  // Has `step` called in a process of its own when this one is gone (VipxSetFinisher). False: there is no such process.
+  bool set_finisher(int (*step)(void* context));
   void give_back_memory(VIP_MEM_HANDLE memory) { registrations_.give_back(nic_, memory); }
 
  private:
@@ -80,7 +79,6 @@ class ProcessNic {
   VIP_NIC_ATTRIBUTES attributes_{};
   Registrations registrations_;
   std::atomic<bool> has_own_stack_{true};
-  bool has_finisher_ = false;
 };
 
 // The object that is told of the packets and failures of a VI.

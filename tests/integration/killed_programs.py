@@ -3,6 +3,7 @@
 
     killed_programs.py serve PORT COUNT        tells of COUNT connections how they ended, a line for each
     killed_programs.py call HOST PORT COUNT    COUNT processes, one after the other
+    killed_programs.py exit HOST PORT PID      one that stops its peer, the process PID, before it writes, and exits
 
 Each process writes one piece, many, or more than its peer takes at first, with TCP_NODELAY or without it. Its peer must
 get all that was written, or a reset: the end of the stream without a byte that was written would be a lie.
@@ -63,17 +64,30 @@ def serve(port, count):
             thread.join()
 
 
-def write_and_die(host, port, pieces, at_once):
-    """In a process of its own."""
+def write(host, port, pieces, at_once, peer=None):
+    """Returns the connection, so that it stays open."""
     connection = socket.create_connection((host, int(port)))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, at_once)
     connection.sendall(HEAD.pack(WARM_UP, pieces * len(PIECE), at_once))
     for _ in range(WARM_UP):
         exchange(connection, True)
         time.sleep(0.001)
+    if peer is not None:
+        os.kill(peer, signal.SIGSTOP)
     for _ in range(pieces):
         connection.send(PIECE)
+    return connection
+
+
+def write_and_die(host, port, pieces, at_once):
+    """In a process of its own."""
+    _open = write(host, port, pieces, at_once)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write_and_exit(host, port, peer):
+    """More than the peer reads late, and less than waits for its credits."""
+    _open = write(host, port, 300, 1, int(peer))
 
 
 def call(host, port, count):
@@ -87,7 +101,7 @@ def call(host, port, count):
 
 def main():
     """The command line."""
-    {'serve': serve, 'call': call}[sys.argv[1]](*sys.argv[2:])
+    {'serve': serve, 'call': call, 'exit': write_and_exit}[sys.argv[1]](*sys.argv[2:])
 
 
 main()

@@ -51,7 +51,7 @@ class RobustWord {
   robust_list_head head_;
 };
 
-// The program's handlers are not to run in the process.
+// Keeps the program's handlers from running in the process.
 void forget_handlers() {
   const KernelAction none{};
   for (int signal = 1; signal <= kSignals; ++signal) {
@@ -90,6 +90,8 @@ void Finisher::stop() {
   thread_.dismiss();
   word_.store(0);
   sys::futex_wake(word_);
+  // A process that is stopped would not end by itself.
+  if (const int process = process_.load(); process != 0) ::syscall(SYS_kill, process, SIGKILL);
   thread_.stop();
   state_.store(kNone);
 }
@@ -103,16 +105,11 @@ void Finisher::renew() {
 
 void Finisher::forget() { state_.store(kNone); }
 
-void Finisher::set(std::uint32_t state) {
-  std::uint32_t starting = kStarting;
-  if (!state_.compare_exchange_strong(starting, state)) return;
-  sys::futex_wake(state_);
-}
-
 void Finisher::run_thread(void* self) {
   auto& finisher = *static_cast<Finisher*>(self);
   finisher.keep_processes();
-  finisher.set(kFailed);
+  finisher.state_.store(kFailed);
+  sys::futex_wake(finisher.state_);
 }
 
 void Finisher::keep_processes() {
@@ -132,22 +129,31 @@ void Finisher::keep_processes() {
       if (thread_.stopping() || count_ > kMostKept) break;
       const int process = ::clone(run_process, static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_UNTRACED, this);
       if (process < 0) break;
+      process_.store(process);
       if (renewals_.load() != renewals || thread_.stopping()) {
         word_.store(0);
         sys::futex_wake(word_);
       }
-      while (::syscall(SYS_wait4, process, nullptr, __WCLONE, nullptr) < 0 && errno == EINTR) {
-      }
+      await_end(process);
     } while (renewals_.load() != renewals && !thread_.stopping());
   }
   sys::unmap(stack, kStackBytes);
 }
 
+void Finisher::await_end(int process) {
+  while (::syscall(SYS_waitid, P_PID, process, nullptr, WEXITED | WNOWAIT | __WCLONE, nullptr) < 0 && errno == EINTR) {
+  }
+  process_.store(0);  // before the number can be another process's
+  ::syscall(SYS_wait4, process, nullptr, __WCLONE, nullptr);
+}
+
 int Finisher::run_process(void* self) {
   auto& finisher = *static_cast<Finisher*>(self);
-  const bool prepared = finisher.prepare_process();
-  finisher.set(prepared ? kReady : kFailed);
-  if (prepared) finisher.finish();
+  if (finisher.prepare_process()) {
+    finisher.state_.store(kReady);
+    sys::futex_wake(finisher.state_);
+    finisher.finish();
+  }
   ::syscall(SYS_exit_group, 0);
   __builtin_unreachable();
 }

@@ -33,6 +33,7 @@ class Finisher {
   void stop();
   // The session has other descriptors. Does not wait.
   void renew();
+  // Whether the process is there.
   bool is_ready() const { return state_.load() == kReady; }
   // In a forked child, which has neither the thread nor the process.
   void forget();
@@ -43,9 +44,9 @@ class Finisher {
   static void run_thread(void* self);
   static int run_process(void* self);
   void keep_processes();
+  void await_end(int process);
   bool prepare_process();
   void finish();
-  void set(std::uint32_t state);
 
   Step step_ = nullptr;
   void* context_ = nullptr;
@@ -53,9 +54,10 @@ class Finisher {
   Descriptors describe_ = nullptr;
   Driver* driver_ = nullptr;
   LibraryThread thread_;
-  std::atomic<std::uint32_t> state_{kNone};   // start() sleeps on it
+  std::atomic<std::uint32_t> state_{kNone};    // start() sleeps on it
   std::atomic<std::uint32_t> word_{0};       // the robust futex; 0: the process is to end
   std::atomic<std::uint32_t> renewals_{0};
+  std::atomic<int> process_{0};               // 0: none
   // --- for the next process
   std::uint32_t owned_ = 0;                  // the word while the thread lives
   int program_ = 0;                          // the program's process number

@@ -103,12 +103,10 @@ std::uint64_t Session::segment_used() const {
 void Session::first_left() {
   nic_.stack().progress(monotonic_ns());
   nic_.stack().leave(number_, monotonic_ns());
-  process_ended();
+  nic_.environment().memories().close(number_);
   nic_.environment().set_poll_wake(number_, -1);
   poll_wake_.close();
   process_.close();
 }
-
-void Session::process_ended() { nic_.environment().memories().close(number_); }
 
 }  // namespace viaduct

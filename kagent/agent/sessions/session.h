@@ -70,9 +70,6 @@ class Session {
   // The program is gone, or has closed the session: what it has not posted yet will not come another way.
   void program_left() { program_left_ = true; }
 
-  // The process has ended; its memory is not used any more.
-  void process_ended();
-
   // The first process has left the session, in which others are (Attached).
   void first_left();
 
