@@ -65,6 +65,9 @@ expect() {
   fi
 }
 
+# processes PATTERN: their numbers, the newest last. A program's finisher has its command line, and is left out.
+processes() { pgrep -f "$1" | grep -vxFf <(pgrep -x vipl-finisher); }
+
 # refuse TEXT STATUS PATTERN COMMAND...: the command must end with this status and say, in one line at
 # most of each kind, something that matches the pattern.
 refuse() {

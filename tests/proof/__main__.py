@@ -19,8 +19,9 @@ RESULTS = SOURCE / 'doc/results/proof.json'
 def arguments():
     parser = argparse.ArgumentParser(
         prog='proof',
-        description='Runs seeds of the simulation, a storm, upgrades, outages and fuzz targets, each for its share of the time, and '
-                    'adds what they say to the results. To be run in the build tree, as root. Status 1 if anything fails.')
+        description='Runs seeds of the simulation, a storm, upgrades, outages and fuzz targets, each for its share '
+                    'of the time, and adds what they say to the results. To be run in the build tree, as root. '
+                    'Status 1 if anything fails.')
     parser.add_argument('--minutes', type=float, default=60, help='of all together (default: %(default)s)')
     parser.add_argument('--only', default='', help=f'of {",".join(part.name for part in parts.ALL)}')
     parser.add_argument('--results', type=pathlib.Path, default=RESULTS, help='default: %(default)s')
@@ -40,8 +41,9 @@ def run(part, minutes):
     print(f'--- {part.name}: {minutes:.1f} minutes', flush=True)
     begun = time.time()
     good, sums = part.run(SOURCE, minutes)
-    said = ', '.join(f'{value:,} {name.replace("_", " ")}' if isinstance(value, int) else f'{name.replace("_", " ")} {value}'
-                     for name, value in sums.items())
+    words = {name.replace('_', ' '): value for name, value in sums.items()}
+    said = ', '.join(f'{value:,} {name}' if isinstance(value, int) else f'{name} {value}'
+                     for name, value in words.items())
     print(f'{"ok" if good else "not ok"}: {part.name}: {said or "nothing was counted"}', flush=True)
     return {'part': part.name, 'seconds': round(time.time() - begun), 'good': good, **sums}
 
