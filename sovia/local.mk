@@ -118,6 +118,7 @@ sovia_sources = \
 	sovia/socket/peer_history.cc sovia/socket/peer_history.h \
 	sovia/socket/readiness.cc sovia/socket/readiness.h \
 	sovia/socket/redirected_receive.cc sovia/socket/redirected_receive.h \
+	sovia/socket/rx_sources.cc sovia/socket/rx_sources.h \
 	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \
 	sovia/socket/attempt.h \
 	sovia/socket/connection_reset.h \

@@ -187,7 +187,13 @@ int sovia_getsockopt(int fd, int level, int name, void* value, socklen_t* length
       const Call socket = may_use_lane(fd);
       if (socket) socket->leave_for_good(fd, Reason::kOption);
     }
-    return libc::getsockopt(fd, level, name, value, length);
+    const int result = libc::getsockopt(fd, level, name, value, length);
+    if (level != SOL_SOCKET || name != SO_ERROR || result != 0 || *length != sizeof(int)) return result;
+    if (const Call socket(fd); socket) {
+      auto* const error = static_cast<int*>(value);
+      *error = socket->reset.tell(*error);
+    }
+    return result;
   });
 }
 

@@ -69,6 +69,11 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
 unsigned Lane::take(PacketType type, std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct) {
   switch (type) {
     case PacketType::kData:
+      if (rx.refuses()) {
+        sender_.give_back(place);
+        fail();
+        return LaneChange::kState;
+      }
       control.set_peer_has_more((flags & kFlagMore) != 0);
       if ((flags & kFlagLast) != 0) {
         rx.take_no_more();

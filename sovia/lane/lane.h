@@ -71,6 +71,8 @@ class Lane {
   // Whether something waits for sends to complete: then poll() has to be called again even if no packet comes.
   bool wants_poll() const { return control.has_pending() || (tx.holds() && !control.broken()); }
   unsigned cut();
+  // The connection is over: nothing more is sent. Packets that have come before still count.
+  void fail() { sender_.fail(); }
   // Something that the peer has sent is lost.
   void miss() { control.set_peer_has_more(true); }
 

@@ -32,6 +32,12 @@ class LaneRx {
   void spill_arrivals();
   // The program will not read any more: the lane drops arriving data.
   void close_reading();
+  // The program has shut both directions down: data that comes now is answered with a reset, as by TCP.
+  void refuse_data() {
+    if (refusal_ == Refusal::kNone) refusal_ = Refusal::kOfData;
+  }
+  // Whether data has come then.
+  bool has_refused() const { return refusal_ == Refusal::kDone; }
   // Has the next packet written to the memory of a reader that waits. Nothing may be unread, and nothing may have been
   // taken off the transport without arrived(). Returns the reader's number, or kNoDirect: the packet comes to a receive
   // as always. end_direct() has to be called until it is true; before that the memory must stay. A packet without data
@@ -53,6 +59,12 @@ class LaneRx {
   // ------------------------------------------------------------------ for the lane
   // A DATA packet has come, to a reader's memory or to its place. Change bits.
   unsigned take_data(std::uint32_t place, std::uint32_t bytes, bool direct);
+  // Data has come. True: it is refused.
+  bool refuses() {
+    if (refusal_ == Refusal::kNone || control_.is_reading_closed()) return false;
+    refusal_ = Refusal::kDone;
+    return true;
+  }
   // No later packet goes to the reader's memory. True: the next packet for arrived() lies there already.
   bool close_direct();
   void forget_direct() { direct_ = Direct::kNone; }
@@ -69,6 +81,7 @@ class LaneRx {
   // called for; kThere: it has a packet.
   enum class Direct : std::uint8_t { kNone, kOpen, kComing, kThere };
 
+  enum class Refusal : std::uint8_t { kNone, kOfData, kDone };
   bool join_last(std::uint32_t place, std::uint32_t bytes);
 
   Transport& transport_;
@@ -81,6 +94,7 @@ class LaneRx {
   Ring<Arrival> arrivals_;
   std::size_t unread_ = 0;
   bool faulted_ = false, last_came_ = false;
+  Refusal refusal_ = Refusal::kNone;
   Direct direct_ = Direct::kNone;
   DirectNumber direct_number_ = kNoDirect;  // of the reader that began last
   std::uint32_t direct_bytes_ = 0, last_packet_ = 0;

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include <atomic>
+#include <cstdint>
 
 #include "sovia/socket/attempt.h"
 
@@ -17,6 +18,7 @@ class ConnectionReset {
   operator bool() const { return happened_.load(); }
   // Notes the reset. True the first time.
   bool happens() { return !happened_.exchange(true); }
+  bool is_told() const { return told_.load(std::memory_order_relaxed); }
   // ECONNRESET for the first call that meets the reset, as with TCP; then `once_told`.
   Attempt fail(Attempt once_told) {
     if (told_.exchange(true)) return once_told;
@@ -24,19 +26,36 @@ class ConnectionReset {
     return Attempt::kFailed;
   }
 
-  // The kernel has returned a reset to a call that returns the bytes sent before instead. A later call returns the
-  // error to the program, behind the data that came before the reset, as with TCP. take_untold() is true once, and sets
-  // errno.
-  void keep_untold() { untold_.store(true); }
-  bool is_untold() const { return untold_.load(std::memory_order_relaxed); }
-  bool take_untold() {
-    if (!is_untold() || !untold_.exchange(false)) return false;
+  // The kernel has returned a reset to a call of the library's, or to one that returns the bytes sent before instead. A
+  // later call returns the error to the program, behind the data that came before the reset, as with TCP. `error`: EPIPE
+  // if the peer's end had come before, of which a receive tells in place of the reset. take_untold() is not 0 once.
+  void keep_untold(int error) { untold_.store(error == EPIPE ? Untold::kPipe : Untold::kReset); }
+  bool is_untold() const { return untold_.load(std::memory_order_relaxed) != Untold::kNothing; }
+  int take_untold() {
+    switch (is_untold() ? untold_.exchange(Untold::kNothing) : Untold::kNothing) {
+      case Untold::kReset: return ECONNRESET;
+      case Untold::kPipe: return EPIPE;
+      case Untold::kNothing: break;
+    }
+    return 0;
+  }
+  bool fail_receive() {
+    if (untold_.load(std::memory_order_relaxed) != Untold::kReset || take_untold() == 0) return false;
     errno = ECONNRESET;
     return true;
   }
+  // The value of getsockopt(SO_ERROR), which tells of the reset, too, where the kernel has said `error`.
+  int tell(int error) {
+    const bool new_here = happened_.load() && !told_.exchange(true);
+    const int of_kernel = take_untold();
+    if (error != 0 || !new_here) return error != 0 ? error : of_kernel;
+    return ECONNRESET;
+  }
 
  private:
-  std::atomic<bool> happened_{false}, told_{false}, untold_{false};
+  enum class Untold : std::uint8_t { kNothing, kReset, kPipe };
+  std::atomic<bool> happened_{false}, told_{false};
+  std::atomic<Untold> untold_{Untold::kNothing};
 };
 
 }  // namespace viaduct::sovia

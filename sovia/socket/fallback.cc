@@ -38,6 +38,12 @@ bool has_kernel_ended(int fd) {
   return fd >= 0 && libc::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0;
 }
 
+// Whether the kernel has an error to return.
+bool has_kernel_failed(int fd) {
+  pollfd at{fd, 0, 0};
+  return libc::poll(&at, 1, 0) > 0 && (at.revents & POLLERR) != 0;
+}
+
 }  // namespace
 
 void reset_connection(Socket& socket, int fd) {
@@ -89,6 +95,12 @@ void keep_unsent(Socket& socket, int fd, Lane& lane) {
   send_unacked(socket, fd, true);
 }
 
+// Data has come to a connection that the program has shut down both ways. For the peer its end comes first.
+void refuse(Socket& socket, int fd) {
+  if (socket.tx.shut_later.exchange(false)) libc::shutdown(fd, SHUT_WR);
+  reset_connection(socket, fd);
+}
+
 }  // namespace
 
 void fall_back(Socket& socket, int fd) {
@@ -110,11 +122,12 @@ void fall_back_locked(Socket& socket, int fd) {
   Lane& lane = socket.link.end->lane;
   const std::scoped_lock guard(lane.lock());
   if (!lane.loss.wants_fall_back()) return;
+  if (lane.rx.has_refused()) return refuse(socket, fd);
   SOVIA_LOG("%d: the lane has broken, the connection goes on through the kernel", fd);
   socket.settle_receiving(lane);
   // Data may be missing. A peer that lives would not have ended the kernel's stream yet, so this end is told as a
   // reset.
-  if (lane.loss.may_miss_start() && has_kernel_ended(fd)) socket.keep_untold_reset();
+  if (lane.loss.may_miss_start() && has_kernel_ended(fd)) socket.keep_untold_reset(ECONNRESET);
   if (lane.loss.may_get_record()) {
     if (socket.rx.inherited == nullptr) socket.rx.inherited = make_record();
     if (socket.rx.inherited == nullptr) return reset_connection(socket, fd);
@@ -140,6 +153,7 @@ bool send_unacked(Socket& socket, int fd, bool patient) {
   const int before = errno;
   UnackedCopy& unacked = socket.tx.unacked;
   if (socket.fallback.peer_ended && unacked.size() == sizeof(Resume)) unacked.take(unacked.left());
+  const bool failed = has_kernel_failed(fd);
   while (unacked.left() != 0 && !socket.reset) {
     const ssize_t put = libc::send(fd, unacked.data(), unacked.left(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (put < 0 && errno == EINTR) continue;
@@ -148,7 +162,7 @@ bool send_unacked(Socket& socket, int fd, bool patient) {
       return false;
     }
     // The kernel returns a reset only once. It was here, so a later call of the program returns it.
-    if (put < 0 && errno != EPIPE) socket.keep_untold_reset();
+    if (put < 0 && (errno != EPIPE || failed)) socket.keep_untold_reset(errno);
     if (put < 0) break;
     unacked.take(static_cast<std::size_t>(put));
     counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(put));

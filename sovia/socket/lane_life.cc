@@ -17,6 +17,13 @@
 #include "sovia/socket/quick_bypass.h"
 
 namespace viaduct::sovia {
+
+void refuse_data_if_shut(Socket& socket) {
+  if (!socket.rx.shut || !socket.tx.shut || socket.link.end == nullptr) return;
+  const std::scoped_lock guard(socket.link.end->lane.lock());
+  socket.link.end->lane.rx.refuse_data();
+}
+
 bool lane_opened(Socket& socket, LaneEndpoint& end) {
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
   if (socket.link.stage != LaneStage::kAsked || socket.link.left_for_good.load() || socket.reset) return false;
@@ -36,6 +43,7 @@ bool lane_opened(Socket& socket, LaneEndpoint& end) {
     end.lane.finish(false);
     socket.sending_changed(RouteEvent::kLaneEnded);
   }
+  refuse_data_if_shut(socket);
   socket.link.shown.set(ShownSocket::Way::kLane, Reason::kNone);
   socket.link.number.fetch_add(1);
   if (socket.handoff.holders != nullptr) socket.handoff.holders->lanes.store(socket.link.number.load());

@@ -27,6 +27,8 @@ bool lane_over(Socket& socket, LaneEndpoint& end);
 // The kernel is faster than the lane: both directions go down to the kernel, where the socket stays until all may ask
 // again (LaneDemand), as the peer does in `again_ms`.
 void leave_slower_lane(Socket& socket, LaneEndpoint& end, std::uint32_t again_ms);
+// Both directions have been shut down: has the lane refuse data. rx and tx locked.
+void refuse_data_if_shut(Socket& socket);
 // Sends FIN to the peer when the process ends. No call is under way.
 void finish_lane(Socket& socket);
 // The number of the next lane of this connection.

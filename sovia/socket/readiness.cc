@@ -24,6 +24,8 @@ short Readiness::to_ask(short wanted) const {
   }
   // A record does not concern the program: the background thread takes it.
   if (record_next) ask = without(ask, kIn | POLLRDHUP);
+  // With the peer's end it is a hangup, of which the kernel does not know yet.
+  if (end_delayed && !record_next && (receiving != Phase::kLane || lane_ended)) ask |= POLLRDHUP;
   if (sending == Phase::kLane || coming_down || reset) ask = without(ask, kOut);
   return ask;
 }
@@ -41,11 +43,12 @@ short Readiness::tell_reading(short kernel_says) const {
       if (!failed && !all_has_come) says = without(says, kEnd);
       says = without(says, kIn);
       if (lane_unread || read_shut) says |= kIn;
-      if (read_shut) says |= POLLRDHUP;
+      if (read_shut) says = static_cast<short>(says | POLLRDHUP | (kernel_says & POLLHUP));
       break;
     }
     case Phase::kDrain:
       if (!failed) says = without(says, kEnd);
+      if (read_shut) says = static_cast<short>(says | POLLRDHUP | (kernel_says & POLLHUP));
       break;
     case Phase::kKernel:
       if (!awaits_lane_end) break;
@@ -68,11 +71,13 @@ short Readiness::tell_writing(short says) const {
 }
 
 short Readiness::to_tell(short wanted, short kernel_says) const {
-  if (reset) return static_cast<short>((kIn | kOut | POLLERR | kEnd) & (wanted | POLLERR | POLLHUP));
+  if (reset) return static_cast<short>((kIn | kOut | kEnd | (untold ? POLLERR : 0)) & (wanted | POLLERR | POLLHUP));
   short says = tell_reading(kernel_says);
+  if (end_delayed && (says & POLLRDHUP) != 0) says |= POLLHUP;
   if ((wanted & kOut) != 0) says = tell_writing(says);
   // A reset is always reported: a receive meets it behind the unread bytes of the lane.
   if ((kernel_says & POLLERR) != 0 && (kernel_says & POLLHUP) != 0) says |= POLLHUP;
+  if (untold && (kernel_says & POLLHUP) != 0) says |= POLLERR | POLLHUP;
   // While the lane had a direction the kernel was not asked for all events. For TCP, POLLHUP implies that it is
   // readable and writable and POLLRDHUP, so they are added.
   if ((says & POLLHUP) != 0 && had_lanes) says |= kIn | kOut | POLLRDHUP;

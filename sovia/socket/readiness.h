@@ -8,8 +8,11 @@ namespace viaduct::sovia {
 
 struct Readiness {
   bool reset = false;       // both ends have lost the connection
+  bool untold = false;      // a reset that the library knows of, and that no call has told the program
   bool has_lane = false;
   bool had_lanes = false;   // the connection has a lane or has had one
+
+  bool end_delayed = false; // this direction is shut down, and the kernel is yet to send its end
 
   // --- receiving
   Phase receiving = Phase::kKernel;

@@ -33,6 +33,7 @@ struct RxStream {
   Lock lock;  // guards what is not atomic
   Route<Direction::kReceiving> route;
   bool shut = false;  // the program has shut the direction down
+  bool turns = false;  // the receive under way has emptied its source: the next bytes have another one
   // Bytes to read from the kernel before those of the lane, in Phase::kDrain.
   std::uint64_t kernel_left = 0;
   // Bytes read from the kernel so far, as far as it is known. Counted here, as the kernel's own figures leave out

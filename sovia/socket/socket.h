@@ -90,11 +90,11 @@ class Socket final : public SocketCounts, public Watched {
   // Call this before looking at what is unread on the lane: if START has come meanwhile, it says
   // how much there is to read from the kernel first. With the stream and the lane locked.
   void settle_receiving(Lane& lane);
-  // No lane is to come any more: calls go straight to the kernel, unless the library has a reset to tell that the
-  // kernel has told already.
-  void stay_with_kernel() { link.wanted.store(reset.is_untold()); }
-  void keep_untold_reset() {
-    reset.keep_untold();
+  // No lane is to come any more: calls go straight to the kernel, unless the library has a reset to tell: its own, or
+  // one that the kernel has told already.
+  void stay_with_kernel() { link.wanted.store(reset || reset.is_untold()); }
+  void keep_untold_reset(int error) {
+    reset.keep_untold(error);
     link.wanted.store(true);
   }
 
@@ -116,6 +116,7 @@ class Socket final : public SocketCounts, public Watched {
   bool receives_in_kernel();
   // Bytes that receive() would find, for FIONREAD. `kernel_bytes`: what the kernel says.
   int unread(int kernel_bytes);
+  int unread_locked(int kernel_bytes);  // rx locked
   // Bytes sent that the peer has not received, for SIOCOUTQ. `kernel_bytes`: what the kernel says.
   int unsent(int kernel_bytes);
   // Whether unread data lies on the lane, before anything the kernel has (SIOCATMARK is then 0).

@@ -101,6 +101,12 @@ void await_moment_before_close(Socket& socket) {
   --end->pins;
 }
 
+bool is_connected(int fd) {
+  sockaddr_storage name;
+  socklen_t length = sizeof name;
+  return libc::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &length) == 0;
+}
+
 }  // namespace
 
 void Socket::leave_sending(int fd, Reason why) {
@@ -223,6 +229,7 @@ int Socket::shutdown(int fd, int how) {
 
 int Socket::shut_stream(int fd, int how) {
   if (how == SHUT_WR || how == SHUT_RDWR) await_moment_before_close(*this);
+  if (how != SHUT_WR) progress();  // what has come before is unread, and no cause of a reset
   bool later = false;
   {
     const std::scoped_lock both(rx.lock, tx.lock);
@@ -242,10 +249,14 @@ int Socket::shut_stream(int fd, int how) {
         be_watched(*this);
       }
     }
+    refuse_data_if_shut(*this);
   }
   int result = 0;
   if (!later) {
     result = libc::shutdown(fd, how);
+  } else if (!is_connected(fd)) {
+    errno = ENOTCONN;
+    result = -1;
   } else if (how == SHUT_RDWR) {
     result = libc::shutdown(fd, SHUT_RD);
   }
@@ -269,6 +280,7 @@ void Socket::release(int fd) {
   LaneEndpoint* end;
   linger linger{};
   await_moment_before_close(*this);
+  if (link.stage == LaneStage::kOpen) progress();  // bytes that have come are unread ones, which TCP answers with a reset
   {
     const std::scoped_lock both(rx.lock, tx.lock);
     const bool stays = record_would_reset(*this, fd);

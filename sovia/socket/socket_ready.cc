@@ -43,6 +43,8 @@ bool kernel_has_data(int fd) {
 Readiness snapshot(Socket& socket, bool sends) {
   Readiness now;
   now.reset = socket.reset;
+  now.untold = socket.reset ? !socket.reset.is_told() : socket.reset.is_untold();
+  now.end_delayed = socket.tx.shut_later.load();
   now.has_lane = socket.link.end != nullptr;
   now.had_lanes = socket.link.number.load() != 0;
   now.receiving = socket.rx.route;
@@ -64,6 +66,14 @@ Readiness snapshot(Socket& socket, bool sends) {
   now.lane_room = socket.tx.route == Phase::kLane &&
                   (lane.tx.has_room() || lane.control.peer_closed() || lane.control.sending() != Lane::State::kUp);
   return now;
+}
+
+// The kernel tells of a reset: nothing more is sent on the lane. Data that has come before stays to be read.
+void end_reset_lane(Socket& socket, Lane& lane, short kernel_says) {
+  const short reset = POLLERR | POLLHUP;
+  if ((kernel_says & reset) != reset || lane.control.broken()) return;
+  lane.fail();
+  background::look_at(*socket.link.end);
 }
 
 // Polls the lane, and takes the direction off a lane that has ended, as a receive would. All locked.
@@ -123,7 +133,10 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
   SnapshotLocks locks(rx.lock, tx.lock, sends);
   if (link.end != nullptr) {
     locks.lock(link.end->lane);
-    if (!reset) advance(*this, link.end->lane, sends);
+    if (!reset) {
+      end_reset_lane(*this, link.end->lane, kernel_says);
+      advance(*this, link.end->lane, sends);
+    }
   }
   Readiness now = snapshot(*this, sends);
   if (now.awaits_lane_end && (kernel_says & POLLRDHUP) != 0) now.kernel_unread = kernel_has_data(fd);
@@ -136,6 +149,10 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
 
 int Socket::unread(int kernel_bytes) {
   const std::scoped_lock guard(rx.lock);
+  return unread_locked(kernel_bytes);
+}
+
+int Socket::unread_locked(int kernel_bytes) {
   std::uint64_t bytes = rx.inherited_left();
   if (record_is_next(*this)) kernel_bytes = 0;
   if (link.end != nullptr) {

@@ -16,6 +16,7 @@
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/lane_life.h"
 #include "sovia/socket/redirected_receive.h"
+#include "sovia/socket/rx_sources.h"
 #include "sovia/socket/socket_pieces.h"
 #include "sovia/socket/waiting_call.h"
 
@@ -69,8 +70,9 @@ bool has_ended(Socket& socket, int fd) {
     if (socket.link.end != nullptr && socket.rx.route != Phase::kKernelAgain) {
       Lane& lane = socket.link.end->lane;
       const std::scoped_lock lane_guard(lane.lock());
-      return lane.control.broken() ||
-             (socket.rx.route == Phase::kLane && lane.control.receiving() == Lane::State::kEnded);
+      if (lane.control.broken()) return true;
+      // Behind the lane's end the kernel's stream may go on.
+      if (socket.rx.route != Phase::kLane || lane.control.receiving() != Lane::State::kEnded) return false;
     }
   }
   pollfd kernel_fd{fd, POLLRDHUP, 0};
@@ -85,6 +87,7 @@ void count_kernel_bytes(Socket& socket, std::uint64_t bytes) {
   socket.rx.kernel_left -= bytes;
   if (socket.rx.kernel_left != 0) return;
   socket.receiving_changed(RouteEvent::kDrained);
+  socket.rx.turns = true;
   if (socket.fallback.done) background::look_at(*socket.link.end);
 }
 
@@ -96,11 +99,14 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
     if (socket.reset) return socket.reset.fail(Attempt::kDone);
     drop_empty_record(socket);
   }
+  bytes = 0;
+  // The kernel would step over the mark. A receive that has a part ends there, as with TCP.
+  if (skip != 0 && is_at_mark(fd)) return Attempt::kDone;
   const std::uint64_t limit = socket.rx.route == Phase::kDrain ? socket.rx.kernel_left : ~0ull;
   IovecTail rest(pieces, count, skip, limit);
   bytes = libc::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
-  if (bytes == 0 && rest.bytes() != 0 && socket.reset.take_untold()) return Attempt::kFailed;
+  if (bytes == 0 && rest.bytes() != 0 && socket.reset.fail_receive()) return Attempt::kFailed;
   // The end of the kernel's stream is the end of the connection only when the lane's end has come.
   if (bytes == 0 && socket.link.end != nullptr && socket.rx.route == Phase::kKernel && rest.bytes() != 0 &&
       !socket.rx.shut) {
@@ -109,13 +115,6 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
       socket.rx.early_end = true;
       return Attempt::kAgain;
     }
-  }
-  if (bytes > 0 && (flags & MSG_PEEK) != 0 && socket.rx.route == Phase::kDrain &&
-      static_cast<std::uint64_t>(bytes) == socket.rx.kernel_left) {
-    // The next bytes are on the lane.
-    const std::scoped_lock guard(socket.link.end->lane.lock());
-    bytes += static_cast<ssize_t>(
-        socket.link.end->lane.rx.read(pieces, count, skip + static_cast<std::size_t>(bytes), true));
   }
   if (bytes > 0 && (flags & MSG_PEEK) == 0) count_kernel_bytes(socket, static_cast<std::uint64_t>(bytes));
   return Attempt::kDone;
@@ -130,7 +129,10 @@ Attempt take_from_lane(Socket& socket, const iovec* pieces, std::size_t count, s
                                                                  : lane.rx.read(pieces, count, skip, peek));
   socket.rx.lane_unread.store(lane.rx.unread(), std::memory_order_relaxed);
   socket.rx.last_packet.store(lane.rx.last_packet(), std::memory_order_relaxed);
-  if (lane.control.receiving() == Lane::State::kEnded && lane.rx.unread() == 0) background::look_at(*socket.link.end);
+  if (lane.control.receiving() == Lane::State::kEnded && lane.rx.unread() == 0) {
+    socket.rx.turns = true;
+    background::look_at(*socket.link.end);
+  }
   if (lane.tx.holds_for_timer()) lane.tx.flush();
   if (lane.wants_poll()) background::flush_later(*socket.link.end);
   counters::add(Counter::kBytesReceivedLane, static_cast<std::uint64_t>(bytes));
@@ -153,7 +155,7 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
       socket.receiving_changed(RouteEvent::kLaneEnded);
       came_down = true;
       background::look_at(*socket.link.end);
-    } else if (socket.rx.shut) {
+    } else if (socket.rx.shut && !lane.rx.has_refused()) {
       return Attempt::kDone;
     } else if (!lane.control.is_cut()) {
       if (lane.tx.holds()) lane.tx.flush();  // the program waits for the answer to it
@@ -165,6 +167,46 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
   if (socket.rx.route == Phase::kKernel && lane.tx.holds()) lane.tx.flush();
   cut = lane.control.is_cut();
   return Attempt::kKernel;
+}
+
+// Receives what comes behind the inherited bytes. rx locked.
+Attempt receive_from_route(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                           ssize_t& bytes, bool& moved) {
+  if (socket.reset && (socket.link.end == nullptr || socket.rx.route == Phase::kKernelAgain)) {
+    return socket.reset.fail(Attempt::kDone);
+  }
+  if (socket.link.end == nullptr) return receive_from_kernel(socket, fd, pieces, count, skip, flags, bytes);
+  bool cut = false;
+  const Attempt on_lane = receive_from_lane(socket, pieces, count, skip, flags, bytes, moved, cut);
+  if (on_lane != Attempt::kKernel) return on_lane;
+  if (cut && !socket.fallback.done) {
+    const std::scoped_lock guard_out(socket.tx.lock);
+    fall_back_locked(socket, fd);
+    moved = true;
+  }
+  if (socket.reset && socket.rx.route != Phase::kDrain) return socket.reset.fail(Attempt::kDone);
+  if (socket.fallback.done && socket.rx.route == Phase::kLane) {
+    socket.receiving_changed(RouteEvent::kLaneEnded);
+    background::look_at(*socket.link.end);
+  }
+  const bool drains = socket.rx.route == Phase::kDrain;
+  const Attempt attempt = receive_from_kernel(socket, fd, pieces, count, skip, flags, bytes);
+  moved |= drains && socket.rx.route == Phase::kLane;
+  return attempt;
+}
+
+// Receives from the source of the next bytes. rx locked.
+Attempt receive_from_source(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                            ssize_t& bytes, bool& moved) {
+  socket.rx.turns = false;
+  if (socket.rx.inherited != nullptr) {
+    const Attempt attempt = receive_inherited_bytes(socket, pieces, count, skip, (flags & MSG_PEEK) != 0, bytes);
+    socket.rx.turns = socket.rx.inherited_left() == 0;
+    if (attempt != Attempt::kAgain) return attempt;
+    socket.rx.turns = false;
+    moved |= !socket.may_use_lane();
+  }
+  return receive_from_route(socket, fd, pieces, count, skip, flags, bytes, moved);
 }
 
 // Receives, after a poll of the lanes if that is worth it.
@@ -210,29 +252,21 @@ Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count, std:
   RouteMove move(*this);
   const std::scoped_lock guard(rx.lock);
   fd = current(fd);
-  if (rx.inherited != nullptr) {
-    const Attempt attempt = receive_inherited_bytes(*this, pieces, count, skip, (flags & MSG_PEEK) != 0, bytes);
-    if (attempt != Attempt::kAgain) return attempt;
-    move.happened = !may_use_lane();
+  const Attempt attempt = receive_from_source(*this, fd, pieces, count, skip, flags, bytes, move.happened);
+  if (attempt != Attempt::kDone || bytes <= 0) return attempt;
+  std::size_t done = static_cast<std::size_t>(bytes);
+  if ((flags & MSG_PEEK) != 0) {
+    done += look_behind(*this, fd, pieces, count, skip, done);
+  } else {
+    while (rx.turns && skip + done < total(pieces, count) && goes_on_behind(*this, fd)) {
+      ssize_t more = 0;
+      const Attempt next =
+          receive_from_source(*this, fd, pieces, count, skip + done, flags, more, move.happened);
+      if (next != Attempt::kDone || more <= 0) break;
+      done += static_cast<std::size_t>(more);
+    }
   }
-  if (reset && (link.end == nullptr || rx.route == Phase::kKernelAgain)) return reset.fail(Attempt::kDone);
-  if (link.end == nullptr) return receive_from_kernel(*this, fd, pieces, count, skip, flags, bytes);
-  bool cut = false;
-  const Attempt on_lane = receive_from_lane(*this, pieces, count, skip, flags, bytes, move.happened, cut);
-  if (on_lane != Attempt::kKernel) return on_lane;
-  if (cut && !fallback.done) {
-    const std::scoped_lock guard_out(tx.lock);
-    fall_back_locked(*this, fd);
-    move.happened = true;
-  }
-  if (reset && rx.route != Phase::kDrain) return reset.fail(Attempt::kDone);
-  if (fallback.done && rx.route == Phase::kLane) {
-    receiving_changed(RouteEvent::kLaneEnded);
-    background::look_at(*link.end);
-  }
-  const bool drains = rx.route == Phase::kDrain;
-  const Attempt attempt = receive_from_kernel(*this, fd, pieces, count, skip, flags, bytes);
-  move.happened |= drains && rx.route == Phase::kLane;
+  bytes = static_cast<ssize_t>(done);
   return attempt;
 }
 

@@ -142,11 +142,16 @@ Attempt send_in_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t 
   if (socket.tx.shut_later) return Attempt::kPipe;
   if (!send_unacked(socket, fd)) return Attempt::kAgain;
   if (socket.reset) return socket.reset.fail(Attempt::kPipe);
-  if (skip == 0 && socket.reset.take_untold()) return Attempt::kFailed;
+  if (skip == 0 && socket.reset.is_untold()) {
+    errno = socket.reset.take_untold();
+    if (errno != 0) return errno == EPIPE ? Attempt::kPipe : Attempt::kFailed;
+  }
   IovecTail rest(pieces, count, skip, ~0ull);
   bytes = libc::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0 && errno == EAGAIN) return Attempt::kAgain;
-  if (bytes < 0 && errno == ECONNRESET && skip != 0) socket.keep_untold_reset();
+  // Behind a part EPIPE is a reset, too, unless the program has shut the direction down.
+  const bool resets = bytes < 0 && (errno == ECONNRESET || (errno == EPIPE && !socket.tx.shut));
+  if (resets && skip != 0) socket.keep_untold_reset(errno);
   if (bytes < 0) return Attempt::kFailed;
   counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(bytes));
   return Attempt::kDone;

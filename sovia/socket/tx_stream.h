@@ -3,6 +3,7 @@
 #define VIADUCT_SOVIA_SOCKET_TX_STREAM_H
 
 #include <cstddef>
+#include <atomic>
 #include <cstdint>
 
 #include "sovia/process/lock.h"
@@ -16,7 +17,8 @@ struct TxStream {
   Route<Direction::kSending> route;
   bool lane_forbidden = false;
   bool shut = false;        // the program has shut the direction down
-  bool shut_later = false;  // shut the kernel's direction when all data sent before has arrived
+  // The kernel's direction is shut when all data sent before has arrived. Read without the lock, too.
+  std::atomic<bool> shut_later{false};
   UnackedCopy unacked;
 };
 

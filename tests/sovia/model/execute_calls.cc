@@ -76,7 +76,8 @@ void Execution::complete(int which, const Reply& reply) {
   const Answer answer = answer_of(reply);
   std::string complaint;
   row(reply);
-  if (waiting.receive.interrupted) outcome_.rows.back().settled = false;
+  const bool is_of_nothing = waiting.operation.op == Op::kReceive && waiting.receive.size == 0;
+  if (waiting.receive.interrupted || is_of_nothing) outcome_.rows.back().settled = false;
   if (waiting.operation.op == Op::kSend) {
     connection.end(1 - side).in.pending -= waiting.send.size;
     complaint = connection.send(side, waiting.send, answer);

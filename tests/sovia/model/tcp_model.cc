@@ -60,8 +60,8 @@ std::string Connection::ended(End& end, const Receive& call) {
   const Incoming& in = end.in;
   const bool over = possible(end.fin) || possible(end.reset) || end.shut_read;
   if (call.size == 0) {
-    // Linux looks for nothing more when a call for no bytes is woken, by a signal too.
-    return call.file || over || in.most() > 0 || call.interrupted ? "" : "0, although there is nothing to receive";
+    // Linux looks for nothing more when a call for no bytes is woken, whatever has woken it.
+    return call.file || over || in.most() > 0 || call.waits ? "" : "0, although there is nothing to receive";
   }
   if (in.least() > 0) return "end of the stream, although bytes are there: " + number(in.least());
   if (end.shut_read && !only_errors(end)) return {};

@@ -152,6 +152,32 @@ CASE(fork, unread_bytes_go_to_the_child, kEach | kAlone) {
   }
 }
 
+CASE(fork, unread_bytes_are_received_with_those_that_come_later, kEach | kAlone) {
+  Fd s = t.pair();
+  if (t.client()) {
+    send_all(s, "before ");
+    t.meet();
+    t.meet();
+    send_all(s, "after");
+    t.meet();
+    t.meet();
+    return;
+  }
+  t.meet();
+  wait_for_bytes(s, 7);
+  const pid_t child = fork_child([] { return ::pause(); });
+  t.meet();
+  t.meet();
+  wait_for_bytes(s, 12);
+  char to[32];
+  t.note("peek", recv(s, to, sizeof to, MSG_PEEK));
+  t.note("recv", recv(s, to, sizeof to, 0));
+  t.data("came", {to, 12});
+  kill(child, SIGKILL);
+  t.say(wait_child(child));
+  t.meet();
+}
+
 CASE(fork, unread_bytes_that_came_slowly, kEach | kAlone) {
   // So that the route may change among unread bytes.
   Fd s = t.pair();

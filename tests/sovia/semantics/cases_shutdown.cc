@@ -1,4 +1,6 @@
 // Half close: in all orders, with bytes in flight in both directions.
+#include <signal.h>
+
 #include <cerrno>
 #include <thread>
 
@@ -143,6 +145,34 @@ CASE(shutdown, of_both, kEach) {
   }
 }
 
+CASE(shutdown, of_both_resets_when_more_comes, kCold | kWarm) {
+  Fd s = t.pair();
+  char to[8];
+  if (t.client()) {
+    t.meet();
+    wait_for_bytes(s, 6);
+    t.note("shutdown", shutdown(s, SHUT_RDWR));
+    t.meet();
+    t.say(poll_bits(wait_for(s, POLLIN, POLLERR | POLLHUP)));
+    t.note("recv", recv(s, to, 8, 0));
+    t.note("recv", recv(s, to, 8, 0));
+    t.note("recv", recv(s, to, 8, 0));
+    t.note("shutdown", shutdown(s, SHUT_RDWR));
+    t.meet();
+  } else {
+    send_all(s, "before");
+    t.meet();
+    t.meet();
+    t.say(poll_bits(wait_for(s, POLLIN | POLLRDHUP)));
+    t.note("send", send(s, "after", 5, 0));
+    t.say(poll_bits(wait_for(s, POLLIN, POLLERR | POLLHUP)));
+    t.note("SO_ERROR", get_option(s, SOL_SOCKET, SO_ERROR));
+    t.note("recv", recv(s, to, 8, 0));
+    t.note("send", send(s, "x", 1, MSG_NOSIGNAL));
+    t.meet();
+  }
+}
+
 CASE(shutdown, twice, kEach) {
   Fd s = t.pair();
   if (t.client()) {
@@ -201,6 +231,28 @@ CASE(shutdown, wakes_the_own_writer, kEach | kAlone) {
     writer.join();
     errno = error;
     t.note("send", n);
+  }
+  t.meet();
+}
+
+// A send that has sent a part returns it, and raises no signal.
+CASE(shutdown, raises_no_signal_where_a_part_was_sent, kEach | kAlone) {
+  Fd s = t.pair({.send_buffer = 20'000, .receive_buffer = 20'000});
+  if (t.client()) {
+    const Counted signals(SIGPIPE);
+    ssize_t n = -2;
+    std::thread writer([&] {
+      const std::string much(8 << 20, 'w');
+      n = send(s, much.data(), much.size(), 0);
+    });
+    while ((ready_now(s, POLLOUT) & POLLOUT) != 0) pause_ms(1);
+    pause_ms(kAWhile);
+    t.note("shutdown", shutdown(s, SHUT_WR));
+    writer.join();
+    t.note("a part", n > 0 ? 1 : n);
+    t.note("signals", Counted::seen());
+    t.note("send", send(s, "x", 1, 0));
+    t.note("signals", Counted::seen());
   }
   t.meet();
 }

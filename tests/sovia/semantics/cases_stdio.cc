@@ -290,6 +290,46 @@ CASE(files, sendfile_between_sends, kEach) {
   }
 }
 
+// Sends with sendfile() too, which an accelerated connection may carry in another way. The other end sees one stream.
+void send_and_send_a_file(Case& t, int s) {
+  const Fd file = file_of("file");
+  send_all(s, "bytes and a ");
+  t.note("sendfile", sendfile(s, file, nullptr, 4));
+  t.meet();
+}
+
+CASE(files, sent_behind_bytes_are_received_with_them, kEach) {
+  Fd s = t.pair();
+  if (t.client()) return send_and_send_a_file(t, s);
+  t.meet();
+  wait_for_bytes(s, 16);
+  char to[32];
+  t.note("peek", recv(s, to, sizeof to, MSG_PEEK));
+  t.data("seen", {to, 16});
+  t.note("peek a part", recv(s, to, 14, MSG_PEEK));
+  const ssize_t n = recv(s, to, sizeof to, 0);
+  t.note("recv", n);
+  t.data("came", {to, static_cast<std::size_t>(n > 0 ? n : 0)});
+}
+
+CASE(files, sent_behind_bytes_are_read_after_shutdown_of_reading, kEach) {
+  Fd s = t.pair();
+  if (t.client()) {
+    send_and_send_a_file(t, s);
+    return t.meet();
+  }
+  t.meet();
+  wait_for_bytes(s, 16);
+  t.note("shutdown", shutdown(s, SHUT_RD));
+  for (const char* what : {"first", "second", "third", "end"}) {
+    char to[6];
+    const ssize_t n = recv(s, to, sizeof to, 0);
+    t.note(what, n);
+    if (n > 0) t.data("came", {to, static_cast<std::size_t>(n)});
+  }
+  t.meet();
+}
+
 CASE(files, sendfile_errors, kEach) {
   Fd s = t.pair();
   const Fd file = file_of("x");

@@ -98,6 +98,16 @@ CASE(urgent, in_line, kEach) {
   });
 }
 
+CASE(urgent, a_receive_of_all_stops_at_the_mark, kEach) {
+  around_an_urgent_byte(t, true, [](Case& t, int s) {
+    char to[12];
+    t.note("peek", recv(s, to, sizeof to, MSG_PEEK));
+    t.note("recv", recv(s, to, sizeof to, MSG_WAITALL));
+    t.note("at mark", sockatmark(s));
+    t.data("behind", read_exactly(s, 6));
+  });
+}
+
 CASE(urgent, ioctl_at_mark, kEach) {
   around_an_urgent_byte(t, true, [](Case& t, int s) {
     for (int i = 0; i < 8; ++i) {

@@ -232,6 +232,12 @@ void Connection::peer_ends_lane_unanswered() {
 void Connection::down() {
   const std::lock_guard guard(mutex_);
   if (end_ == nullptr) return;
+  bool fails;
+  {
+    const std::scoped_lock lane_guard(end_->lane.lock());
+    fails = end_->lane.control.broken() && !end_->lane.control.is_cut();
+  }
+  if (fails) lane_breaks();  // of a connection that was reset; as the background thread does
   data(false);
   far_->finish(false);
   peer_reads();

@@ -69,12 +69,44 @@ TEST(Readiness, TellsTheEndOfALaneWithBothEnds) {
   EXPECT_EQ(state.to_tell(kAll, 0), POLLIN);
 }
 
+// The kernel is told of this end's shutdown when the lane's data has arrived. For the program both ends have ended.
+TEST(Readiness, TellsAHangupBeforeTheKernelKnowsOfIt) {
+  Readiness state = on_lane();
+  state.sending = Phase::kKernelAgain;
+  state.end_delayed = true;
+  EXPECT_EQ(state.to_ask(POLLIN) & POLLRDHUP, 0);
+  EXPECT_EQ(state.to_tell(POLLIN, POLLRDHUP), 0);
+  state.lane_ended = true;
+  EXPECT_EQ(state.to_ask(POLLIN), POLLIN | POLLRDHUP);
+  EXPECT_EQ(state.to_tell(POLLIN, POLLIN | POLLRDHUP) & POLLHUP, POLLHUP);
+  state.end_delayed = false;
+  EXPECT_EQ(state.to_tell(POLLIN, POLLIN | POLLRDHUP) & POLLHUP, 0);
+}
+
+TEST(Readiness, TellsAHangupWhenTheProgramHasShutBothDirections) {
+  for (const Phase phase : {Phase::kDrain, Phase::kLane}) {
+    Readiness state = on_lane();
+    state.receiving = phase;
+    EXPECT_EQ(state.to_tell(POLLIN, POLLHUP | POLLRDHUP) & POLLHUP, 0);
+    state.read_shut = true;
+    EXPECT_EQ(state.to_tell(POLLIN, POLLHUP | POLLRDHUP) & POLLHUP, POLLHUP);
+  }
+}
+
+TEST(Readiness, TellsAResetThatTheLibraryHasMet) {
+  Readiness state;
+  state.had_lanes = state.untold = true;
+  EXPECT_EQ(state.to_tell(POLLIN, POLLIN | POLLHUP), POLLIN | POLLHUP | POLLERR);
+  state.untold = false;
+  EXPECT_EQ(state.to_tell(POLLIN, POLLIN | POLLHUP), POLLIN | POLLHUP);
+}
+
 TEST(Readiness, TellsAResetWhateverTheRoute) {
   for (const Phase phase : {Phase::kKernel, Phase::kDrain, Phase::kLane, Phase::kKernelAgain}) {
     Readiness state = on_lane();
     state.receiving = state.sending = phase;
     EXPECT_EQ(state.to_tell(kAll, POLLERR | POLLHUP), kAll | POLLERR | POLLHUP);
-    state.reset = true;
+    state.reset = state.untold = true;
     EXPECT_EQ(state.to_tell(POLLIN, 0), POLLIN | POLLERR | POLLHUP);
     EXPECT_EQ(state.to_ask(POLLOUT), 0);
   }

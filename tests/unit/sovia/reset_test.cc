@@ -97,6 +97,29 @@ TEST_F(Untold, IsToldAfterASendThatHadSentAPart) {
   EXPECT_EQ(errno, EPIPE);
 }
 
+// Behind the peer's end the reset is EPIPE, which poll() tells of until a call has.
+TEST_F(Untold, IsToldBehindThePeersEnd) {
+  const std::string more(4 << 20, 'm');
+  ::shutdown(far_, SHUT_WR);
+  std::thread peer([this] {
+    while (!is_full(near_)) std::this_thread::yield();
+    ::close(far_);
+  });
+  const ssize_t sent = sovia_send(near_, more.data(), more.size(), MSG_NOSIGNAL);
+  peer.join();
+  ASSERT_GT(sent, 0);
+  ASSERT_LT(sent, static_cast<ssize_t>(more.size()));
+  char to;
+  EXPECT_EQ(sovia_recv(near_, &to, 1, MSG_DONTWAIT), 0);
+  pollfd at{near_, POLLOUT, 0};
+  EXPECT_EQ(sovia_poll(&at, 1, 0), 1);
+  EXPECT_EQ(at.revents & POLLERR, POLLERR);
+  EXPECT_EQ(sovia_send(near_, &to, 1, MSG_NOSIGNAL), -1);
+  EXPECT_EQ(errno, EPIPE);
+  EXPECT_EQ(sovia_poll(&at, 1, 0), 1);
+  EXPECT_EQ(at.revents & POLLERR, 0);
+}
+
 // A socket whose lane has broken, and whose peer has yet to say so in the kernel's stream.
 class Fallen : public test::Connection {
  protected:

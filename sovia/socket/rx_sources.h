@@ -1,0 +1,26 @@
+// Where the unread bytes of a stream are. TCP has one source: a receive takes all that is there, and MSG_PEEK sees it.
+#ifndef VIADUCT_SOVIA_SOCKET_RX_SOURCES_H
+#define VIADUCT_SOVIA_SOCKET_RX_SOURCES_H
+
+#include <sys/uio.h>
+
+#include <cstddef>
+
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia {
+
+// These are called with rx locked.
+// A receive has emptied its source: whether others have bytes that it takes, too. It does not go by a mark of urgent
+// data, and leaves an error of the kernel's to the next call.
+bool goes_on_behind(Socket& socket, int fd);
+// MSG_PEEK has seen `bytes` of the first source: copies those behind them that others have. Returns how many.
+std::size_t look_behind(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip,
+                        std::size_t bytes);
+
+// Whether the kernel's next byte is at a mark of urgent data.
+bool is_at_mark(int fd);
+
+}  // namespace viaduct::sovia
+
+#endif
