@@ -19,6 +19,7 @@ short Readiness::to_ask(short wanted) const {
     // Behind the lane's end the next data is the kernel's, though no call has taken the direction down yet.
     if (!lane_ended || lane_unread) ask = without(ask, kIn);
     if (!lane_ended) ask = without(ask, POLLRDHUP);
+    if (lane_broken) ask |= POLLIN;  // so that the kernel, which may tell of a reset, is asked each time
   } else if (receiving == Phase::kKernel && has_lane && (ask & kIn) != 0) {
     ask |= POLLRDHUP;  // so that to_tell() can tell the end from data
   }

@@ -58,11 +58,11 @@ Readiness snapshot(Socket& socket, bool sends) {
   if (socket.link.end == nullptr) return now;
   Lane& lane = socket.link.end->lane;
   now.lane_unread = lane.rx.unread() != 0;
+  now.lane_broken = lane.control.broken();
   now.lane_ended = lane.control.receiving() == Lane::State::kEnded;
   now.awaits_lane_end = socket.rx.route == Phase::kKernel && !socket.rx.shut && must_wait_for_lane_end(socket, lane);
   if (!sends) return now;
   now.coming_down = is_coming_down(socket);
-  now.lane_broken = lane.control.broken();
   now.lane_room = socket.tx.route == Phase::kLane &&
                   (lane.tx.has_room() || lane.control.peer_closed() || lane.control.sending() != Lane::State::kUp);
   return now;

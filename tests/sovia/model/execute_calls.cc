@@ -77,7 +77,9 @@ void Execution::complete(int which, const Reply& reply) {
   std::string complaint;
   row(reply);
   const bool is_of_nothing = waiting.operation.op == Op::kReceive && waiting.receive.size == 0;
-  if (waiting.receive.interrupted || is_of_nothing) outcome_.rows.back().settled = false;
+  // How much a send of more than there is room for gets to a closed end depends on when the reset comes.
+  const bool is_cut = waiting.operation.op == Op::kSend && waiting.send.size > kRoom && connection.end(1 - side).closed;
+  if (waiting.receive.interrupted || is_of_nothing || is_cut) outcome_.rows.back().settled = false;
   if (waiting.operation.op == Op::kSend) {
     connection.end(1 - side).in.pending -= waiting.send.size;
     complaint = connection.send(side, waiting.send, answer);
@@ -175,7 +177,7 @@ void Execution::fork(const Operation& operation) {
   hosts_.ask(operation.process, {.call = Call::kFork, .other = child});
   const auto reply = hosts_.answer(operation.process, limits_.patience_ms);
   must_be(reply && reply->result > 0, "fork does not return");
-  hosts_.adopt(child);
+  hosts_.adopt(child, operation.process);
   process(child) = process(operation.process);
   for (const Descriptor& descriptor : process(child).slots) {
     if (descriptor.end >= 0) ++model_of(descriptor.end).references;

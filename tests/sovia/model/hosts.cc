@@ -129,8 +129,10 @@ Reply Hosts::call(int process, const Request& request) {
   throw HostFails("process " + std::to_string(process) + " does not answer");
 }
 
-void Hosts::adopt(int child) {
+void Hosts::adopt(int child, int parent) {
   while (!lives(child)) accept_one();
+  // The child has found the numbers taken that its parent's connections have.
+  processes_[at(child)].lowest = processes_[at(parent)].lowest;
 }
 
 void Hosts::kill(int process) {

@@ -41,7 +41,7 @@ class Hosts {
   std::optional<Reply> answer(int process, int patience_ms);
   Reply call(int process, const Request& request);
   // The child of a fork that has been asked for.
-  void adopt(int child);
+  void adopt(int child, int parent);
   void kill(int process);
   void release(int process);  // it has been told to exit
   void signal(int process, int number) const;

@@ -121,8 +121,9 @@ std::string Connection::sent(int which, const Send& call, long result) {
   peer.in.corked = call.more || (peer.in.corked && n == 0);
   if (n == 0 || here(end.reset)) return {};
   if (peer.closed) {
-    // Bytes that cross the end of a lane are dropped, and the next ones are answered with a reset.
-    reset_comes(end, here(end.fin) ? Arrival::kComing : Arrival::kMay);
+    // Bytes that cross the end of a lane are dropped, and the next ones are answered with a reset. A settled point shows
+    // that the end has come, unless it came with a shutdown before.
+    reset_comes(end, here(end.fin) && !peer.closed_shut ? Arrival::kComing : Arrival::kMay);
   } else if (peer.shut_read && peer.shut_write) {
     peer.in.cut = true;
     reset_comes(end, Arrival::kComing);
@@ -207,6 +208,7 @@ void Connection::close(int which, bool killed) {
   const bool unread = end.in.sent > end.in.read && !end.in.cut;
   const bool aborts = end.linger_zero && !(end.shut_write && possible(end.fin));
   const bool was_shut = end.shut_write;
+  end.closed_shut = was_shut;
   end.shut_write = true;
   if (killed) {
     // sovia(7): bytes may be lost, which a reset tells of, and unread ones may be told of by the end of the stream.

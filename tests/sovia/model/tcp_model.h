@@ -41,6 +41,7 @@ struct Incoming {
 struct End {
   int references = 0;
   bool closed = false, killed = false;
+  bool closed_shut = false;  // the sending direction was shut down before
   bool shut_read = false, shut_write = false;
   bool nonblocking = false, linger_zero = false;
   int limit_ms = 0;

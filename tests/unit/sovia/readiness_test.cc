@@ -16,6 +16,13 @@ Readiness on_lane() {
   return state;
 }
 
+TEST(Readiness, OnABrokenLaneTheKernelIsAskedEachTime) {
+  Readiness state = on_lane();
+  state.lane_unread = state.lane_broken = true;
+  EXPECT_EQ(state.to_ask(kAll), POLLIN);
+  EXPECT_EQ(state.to_tell(kAll, POLLRDHUP | POLLERR | POLLHUP), kAll | POLLERR | POLLHUP);
+}
+
 // A lane is there, and the directions have not begun with it.
 Readiness before_lane() {
   Readiness state = on_lane();
