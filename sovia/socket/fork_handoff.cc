@@ -17,14 +17,21 @@
 namespace viaduct::sovia {
 namespace {
 
+constexpr int kShutPatienceMs = 1000;
+
 // Receives `bytes` from the kernel, which has them or gets them soon as long as the connection lives. Returns how many
-// came.
-std::size_t receive_all(int fd, std::byte* to, std::size_t bytes) {
+// came. `shut`: the program has shut the direction down, so the kernel tells of its end before bytes on their way.
+std::size_t receive_all(int fd, std::byte* to, std::size_t bytes, bool shut) {
   std::size_t done = 0;
+  int patience = shut ? kShutPatienceMs : 0;
   while (done < bytes) {
     const ssize_t got = libc::recv(fd, to + done, bytes - done, MSG_DONTWAIT);
     if (got > 0) {
       done += static_cast<std::size_t>(got);
+      continue;
+    }
+    if (got == 0 && patience-- > 0) {
+      libc::poll(nullptr, 0, 1);
       continue;
     }
     if (got == 0 || (errno != EAGAIN && errno != EINTR)) break;
@@ -61,7 +68,7 @@ void gather_unread(Socket& socket, int fd) {
   if (inherited_bytes != nullptr) {
     const iovec first{inherited_bytes->data(), rest};
     if (rest != 0) at = read_inherited_bytes(*rx.inherited, &first, 1, 0, false);
-    const std::size_t got = receive_all(fd, inherited_bytes->data() + at, before);
+    const std::size_t got = receive_all(fd, inherited_bytes->data() + at, before, rx.shut);
     at += got;
     rx.kernel_read += got;
     if (got == before) {

@@ -37,18 +37,17 @@ short Readiness::tell_reading(short kernel_says) const {
   if (has_inherited) says |= kIn;
   if (!has_lane) return says;
   const bool failed = (kernel_says & POLLERR) != 0;
+  // The kernel's end is reported only when the lane's end has come too; a reset is reported at once.
+  const bool all_has_come = lane_ended && (kernel_says & POLLRDHUP) != 0;
   switch (receiving) {
-    case Phase::kLane: {
-      // The kernel's end is reported only when the lane's end has come too; a reset is reported at once.
-      const bool all_has_come = lane_ended && (kernel_says & POLLRDHUP) != 0;
+    case Phase::kLane:
       if (!failed && !all_has_come) says = without(says, kEnd);
       says = without(says, kIn);
       if (lane_unread || read_shut) says |= kIn;
       if (read_shut) says = static_cast<short>(says | POLLRDHUP | (kernel_says & POLLHUP));
       break;
-    }
     case Phase::kDrain:
-      if (!failed) says = without(says, kEnd);
+      if (!failed && !all_has_come) says = without(says, kEnd);
       if (read_shut) says = static_cast<short>(says | POLLRDHUP | (kernel_says & POLLHUP));
       break;
     case Phase::kKernel:
