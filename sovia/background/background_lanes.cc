@@ -533,7 +533,8 @@ bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
     end.stage = LaneEndpoint::Stage::kOpen;
     // Waiting threads look again: the kernel's events count again, and may have told the end of the connection.
     end.socket->changed();
-    return true;
+    // The peer, which may trust the lane by now, waits for its end.
+    return on_open(end, now);
   }
   end.stage = LaneEndpoint::Stage::kOpen;
   counters::add(Counter::kLanesOpened);
