@@ -371,13 +371,13 @@ void tell_doubt(LaneEndpoint& end) {
 
 void fall_back(LaneEndpoint& end) {
   Socket& socket = *end.socket;
-  bool data;
+  bool needs_descriptor;
   {
     const std::scoped_lock guard(end.lane.lock());
-    data = end.lane.loss.falls_with_data();
+    needs_descriptor = end.lane.loss.falls_with_data() || end.lane.rx.has_refused();
   }
   int fd = -1;
-  if (data) fd = socket.closed() ? end.keeper.exchange(-1) : copy_descriptor(socket);
+  if (needs_descriptor) fd = socket.closed() ? end.keeper.exchange(-1) : copy_descriptor(socket);
   // The program has closed the socket, and no data is left: there is nothing to move.
   if (fd < 0 && socket.closed()) return;
   fall_back(socket, fd);
@@ -465,7 +465,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   if (fails) end.give_up();
   {
     const std::scoped_lock guard(end.lane.lock());
-    falls = end.lane.loss.wants_fall_back();
+    falls = end.lane.loss.wants_fall_back() || end.lane.rx.has_refused();
   }
   if (falls && !has_fallen(*end.socket, end)) fall_back(end);
   bool over, lost, delivered;

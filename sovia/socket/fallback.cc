@@ -121,8 +121,8 @@ void fall_back_locked(Socket& socket, int fd) {
   socket.fallback.done = true;
   Lane& lane = socket.link.end->lane;
   const std::scoped_lock guard(lane.lock());
-  if (!lane.loss.wants_fall_back()) return;
   if (lane.rx.has_refused()) return refuse(socket, fd);
+  if (!lane.loss.wants_fall_back()) return;
   SOVIA_LOG("%d: the lane has broken, the connection goes on through the kernel", fd);
   socket.settle_receiving(lane);
   // Data may be missing. A peer that lives would not have ended the kernel's stream yet, so this end is told as a

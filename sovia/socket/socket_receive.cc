@@ -155,7 +155,7 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
       socket.receiving_changed(RouteEvent::kLaneEnded);
       came_down = true;
       background::look_at(*socket.link.end);
-    } else if (socket.rx.shut && !lane.rx.has_refused()) {
+    } else if (socket.rx.shut && !(lane.rx.has_refused() && lane.control.is_cut())) {
       return Attempt::kDone;
     } else if (!lane.control.is_cut()) {
       if (lane.tx.holds()) lane.tx.flush();  // the program waits for the answer to it

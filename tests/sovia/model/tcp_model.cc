@@ -205,7 +205,8 @@ void Connection::close(int which, bool killed) {
   end.killed = killed;
   if (here(end.reset) || peer.closed) return;
   const bool may_be_unread = end.in.most() > 0;
-  const bool unread = end.in.sent > end.in.read && !end.in.cut;
+  // Bytes on their way cross the end of a lane.
+  const bool unread = end.in.arrived > end.in.read && !end.in.cut;
   const bool aborts = end.linger_zero && !(end.shut_write && possible(end.fin));
   const bool was_shut = end.shut_write;
   end.closed_shut = was_shut;
