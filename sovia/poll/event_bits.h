@@ -13,8 +13,6 @@ inline constexpr short kWrite = POLLOUT | POLLWRNORM;
 inline constexpr short kUnasked = POLLERR | POLLHUP | POLLNVAL;
 // Bits that a socket reports if they are wanted.
 inline constexpr short kAsked = POLLIN | POLLOUT | POLLPRI | POLLRDHUP;
-// Those of kAsked that are rare: the kernel need not be asked for them at every call.
-inline constexpr short kSeldom = POLLPRI | POLLRDHUP;
 
 // A program's interest in a socket, or the kernel's answer, in the shorter names.
 inline short plain(short events) {

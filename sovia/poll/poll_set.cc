@@ -207,8 +207,7 @@ void PollSet::adapt() {
     item.asked = item.socket->ask_kernel(wanted);
     fds_[item.place].events = item.asked;
     spin_ |= item.asked != wanted;
-    // The kernel always has to be asked for urgent data.
-    if ((item.asked & ~event_bits::kSeldom) == 0 && (wanted & POLLPRI) == 0) ++on_lanes_;
+    if (item.asked == 0) ++on_lanes_;
   }
 }
 

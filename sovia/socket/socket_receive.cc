@@ -286,7 +286,12 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
   for (;;) {
     ssize_t bytes = 0;
     const Attempt attempt = poll_and_receive(*this, fd, pieces, count, peek ? 0 : done, flags, wanted, bytes);
-    if (attempt == Attempt::kFailed) return done != 0 && !peek ? static_cast<ssize_t>(done) : -1;
+    if (attempt == Attempt::kFailed) {
+      if (done == 0 || peek) return -1;
+      // The kernel returns a reset only once.
+      if (errno == ECONNRESET && !reset) keep_untold_reset(errno);
+      return static_cast<ssize_t>(done);
+    }
     if (attempt == Attempt::kDone) {
       if (bytes == 0) return static_cast<ssize_t>(done);
       if (peek) {
