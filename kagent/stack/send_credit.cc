@@ -38,6 +38,8 @@ void SendCredit<Platform>::take_credit(ViIndex i, std::uint32_t ack, std::uint16
   Vi& vi = vis_[i];
   // The acknowledgement is old, or nonsense.
   if (ack - vi.tx.send_una > vi.tx.send_next - vi.tx.send_una) return;
+  // Frames of a peer that sends much must not put off the timeout of a question that was lost.
+  if (ack == vi.tx.send_una && window == vi.tx.peer_window) return;
   vi.tx.send_una = ack;
   vi.tx.peer_window = window;
   vi.tx.timeouts = 0;
