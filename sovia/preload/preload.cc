@@ -144,7 +144,7 @@ int preload_execle(const char* path, const char* argument, ...) {
 
 // Reads as many arguments as a system call can have. Those that were not given are passed on with any value.
 int preload_prctl(int option, ...) SOVIA_SYMBOL(prctl);
-int preload_prctl(int option, ...) {
+[[gnu::no_sanitize("address")]] int preload_prctl(int option, ...) {
   va_list arguments;
   va_start(arguments, option);
   unsigned long given[4];
@@ -153,9 +153,10 @@ int preload_prctl(int option, ...) {
   return sovia_prctl(option, given[0], given[1], given[2], given[3]);
 }
 
-// libseccomp installs its filters by syscall(). Other system calls are passed on.
+// libseccomp installs its filters by syscall(). Other system calls are passed on, with six arguments, of which the caller
+// may have given fewer: what lies behind them is read too, as by the C library.
 long preload_syscall(long number, ...) SOVIA_SYMBOL(syscall);
-long preload_syscall(long number, ...) {
+[[gnu::no_sanitize("address")]] long preload_syscall(long number, ...) {
   va_list arguments;
   va_start(arguments, number);
   unsigned long given[6];

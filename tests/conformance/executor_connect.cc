@@ -20,8 +20,8 @@ struct NetAddress {
     unsigned char* const to = bytes + offsetof(VIP_NET_ADDRESS, HostAddress);
     const std::size_t host = std::min<std::size_t>(from.host.size(), 200);
     const std::size_t rest = std::min<std::size_t>(from.discriminator.size(), 300);
-    std::memcpy(to, from.host.data(), host);
-    std::memcpy(to + host, from.discriminator.data(), rest);
+    if (host != 0) std::memcpy(to, from.host.data(), host);
+    if (rest != 0) std::memcpy(to + host, from.discriminator.data(), rest);
   }
   VIP_NET_ADDRESS* get() { return reinterpret_cast<VIP_NET_ADDRESS*>(bytes); }
 

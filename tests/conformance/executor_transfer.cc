@@ -151,8 +151,8 @@ void Executor::take_back(VIP_DESCRIPTOR* descriptor, Completion* completion) {
   completion->length = control.Length;
   completion->immediate = control.ImmediateData;
   completion->intact = control.Control == image.control && control.SegCount == image.seg_count &&
-                       std::memcmp(reinterpret_cast<const char*>(descriptor) + sizeof control,
-                                   image.segments.data(), image.segments.size()) == 0;
+                       std::equal(image.segments.begin(), image.segments.end(),
+                                  reinterpret_cast<const char*>(descriptor) + sizeof control);
   record_status(control.Status);
   if (image.slab != nullptr) image.slab->free_slots.push_back(image.slot);
   posted_.erase(found);

@@ -30,6 +30,12 @@ tests_conformance_vipl_conformance_asan_LDFLAGS = $(AM_LDFLAGS) -export-dynamic 
 tests_conformance_vipl_conformance_asan_LDADD = \
 	$(tests_conformance_vipl_conformance_OBJECTS) libvipl_asan.la $(TEST_LIBS)
 
+# All integration tests that can run so, and the conformance suite with the thread sanitizer.
+phony_targets += check-sanitized
+check-sanitized: check-threads
+	$(srcdir)/tests/sanitized/check_sanitized
+EXTRA_DIST += tests/sanitized/check_sanitized
+
 phony_targets += check-threads
 check-threads: all tests/conformance/vipl-conformance-tsan
 	SANITIZERS=threads VIADUCT_BUILD=$(abs_builddir) \
