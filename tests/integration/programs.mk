@@ -3,6 +3,7 @@
 programs_tests = \
 	tests/integration/sovia_broken.test tests/integration/sovia_outage.test \
 	tests/integration/sovia_killed.test \
+	tests/integration/sovia_scarce.test \
 	tests/integration/sovia_descriptors.test \
 	tests/integration/sovia_ends.test tests/integration/sovia_errno.test tests/integration/sovia_polling.test \
 	tests/integration/sovia_pure.test \
@@ -43,7 +44,7 @@ EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/
 	tests/integration/impostor_client.py tests/integration/many_programs.py \
 	tests/integration/vi_cache_programs.py tests/integration/end_programs.py tests/integration/errno_programs.py tests/integration/polling_programs.py tests/integration/counted_programs.py tests/integration/crowd_programs.py tests/integration/signal_files.py tests/integration/sandbox_programs.py \
 	tests/integration/ready_programs.py tests/integration/route_programs.py tests/integration/broken_programs.py \
-	tests/integration/killed_programs.py tests/integration/outage.sh tests/integration/outage_programs.py \
+	tests/integration/killed_programs.py tests/integration/scarce_programs.py tests/integration/outage.sh tests/integration/outage_programs.py \
 	tests/integration/message_programs.py tests/integration/tag_programs.py tests/integration/udp_programs.py \
 	tests/integration/descriptor_programs.py tests/integration/dropped_programs.py
 
