@@ -149,6 +149,13 @@ TEST(Readiness, DrainTellsDataAndNotTheEnd) {
   EXPECT_EQ(state.to_tell(POLLIN | POLLRDHUP, POLLIN | POLLRDHUP | POLLHUP), POLLIN);
 }
 
+TEST(Readiness, DrainTellsTheEndWhenThatOfTheLaneHasCome) {
+  Readiness state = on_lane();
+  state.receiving = Phase::kDrain;
+  state.lane_ended = true;
+  EXPECT_EQ(state.to_tell(POLLIN | POLLRDHUP, POLLIN | POLLRDHUP), POLLIN | POLLRDHUP);
+}
+
 TEST(Readiness, AfterALaneIsTheKernelsAgain) {
   Readiness state = on_lane();
   state.receiving = state.sending = Phase::kKernelAgain;
