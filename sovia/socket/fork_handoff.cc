@@ -139,6 +139,8 @@ void gather(Socket& socket, int fd) {
 }
 
 int export_unread(Socket& socket, int fd) {
+  socket.modes.trust_nothing();
+  socket.modes.mode_changed();
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
   gather_unread(socket, fd);
   if (socket.rx.inherited == nullptr) return -1;
@@ -151,6 +153,7 @@ int export_unread(Socket& socket, int fd) {
 }
 
 void inherit(Socket& socket, InheritedBytes* inherited_bytes, Reason why) {
+  socket.modes.trust_nothing();
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
   socket.rx.inherited = inherited_bytes;
   socket.tx.lane_forbidden = true;

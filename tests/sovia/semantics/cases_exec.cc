@@ -418,6 +418,31 @@ CASE(passing, and_keeping_it, kEach | kAlone) {
   t.say(wait_child(child));
 }
 
+// O_NONBLOCK belongs to the open file, which both processes have.
+CASE(passing, a_mode_that_the_other_one_sets, kEach | kAlone) {
+  if (t.client()) {
+    Fd s = t.pair();
+    t.data("came", read_exactly(s, 5));
+    return;
+  }
+  Channel channel;
+  Turn turn;
+  const pid_t child = fork_child([&] {
+    channel.parent.close();
+    const Fd s = receive_descriptor(channel.child);
+    fcntl(s, F_SETFL, fcntl(s, F_GETFL) | O_NONBLOCK);
+    turn.go();
+    return 0;
+  });
+  Fd s = t.pair();
+  send_descriptor(channel.parent, s);
+  turn.wait();
+  char byte;
+  t.note("recv", recv(s, &byte, 1, 0));
+  send_all(s, "mine.");
+  t.say(wait_child(child));
+}
+
 CASE(passing, to_oneself, kEach) {
   Fd s = t.pair();
   {
