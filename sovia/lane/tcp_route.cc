@@ -97,6 +97,8 @@ class Question {
 // tcpi_state, as in the kernel's tcp_states.h.
 enum : std::uint8_t {
   kEstablished = 1,
+  kFinWait1 = 4,
+  kFinWait2 = 5,
   kTimeWait = 6,
   kCloseWait = 8,
   kLastAck = 9,
@@ -198,6 +200,12 @@ bool bytes_written(int fd, Opener opener, std::uint64_t& bytes, std::uint64_t& u
 }
 
 // Setting TCP_NODELAY flushes pending data, even with TCP_CORK (tcp(7)).
+bool may_get_more(int fd) {
+  tcp_info now;
+  return information(fd, now) &&
+         (now.tcpi_state == kEstablished || now.tcpi_state == kFinWait1 || now.tcpi_state == kFinWait2);
+}
+
 void push(int fd) {
   int before = 0;
   socklen_t length = sizeof before;

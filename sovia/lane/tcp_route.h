@@ -35,6 +35,10 @@ enum class Opener : std::uint8_t { kUnknown, kThisEnd, kPeer };
 bool bytes_written(int fd, Opener opener, std::uint64_t& bytes, std::uint64_t& unsent);
 bool bytes_read(int fd, std::uint64_t& bytes);
 
+// Whether more of the peer's bytes may come, as its end has not. After shutdown(SHUT_RD) receives tell of an end before.
+// False if the kernel doesn't say.
+bool may_get_more(int fd);
+
 // Makes the kernel send all bytes written to a TCP socket so far, despite TCP_CORK and Nagle. The options stay as they
 // are; they must not be changed meanwhile.
 void push(int fd);

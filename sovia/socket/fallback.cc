@@ -315,14 +315,16 @@ void await_kernel(Socket& socket, int fd) {
 
 void await_record(Socket& socket, int fd, std::uint64_t deadline) {
   for (;;) {
+    short wanted;
     {
       const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
       const bool awaited = socket.rx.inherited != nullptr && socket.rx.inherited->is_record_certain();
       if (!awaited || !record_is_next(socket) || socket.reset) return;
       if (take_record(socket, fd)) return drop_empty_record(socket);
+      wanted = socket.rx.shut ? 0 : POLLIN;  // poll() would end at once
     }
     if (now_ns() >= deadline) return;
-    pollfd one{fd, POLLIN, 0};
+    pollfd one{fd, wanted, 0};
     constexpr int kLookMs = 10;
     libc::poll(&one, 1, kLookMs);
   }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 
+#include "sovia/lane/tcp_route.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/background_requests.h"
@@ -17,20 +18,18 @@
 namespace viaduct::sovia {
 namespace {
 
-constexpr int kShutPatienceMs = 1000;
-
 // Receives `bytes` from the kernel, which has them or gets them soon as long as the connection lives. Returns how many
-// came. `shut`: the program has shut the direction down, so the kernel tells of its end before bytes on their way.
-std::size_t receive_all(int fd, std::byte* to, std::size_t bytes, bool shut) {
+// came. After shutdown(SHUT_RD) the kernel tells of an end before bytes that are on their way.
+std::size_t receive_all(int fd, std::byte* to, std::size_t bytes) {
   std::size_t done = 0;
-  int patience = shut ? kShutPatienceMs : 0;
   while (done < bytes) {
+    const bool more = may_get_more(fd);
     const ssize_t got = libc::recv(fd, to + done, bytes - done, MSG_DONTWAIT);
     if (got > 0) {
       done += static_cast<std::size_t>(got);
       continue;
     }
-    if (got == 0 && patience-- > 0) {
+    if (got == 0 && more) {
       libc::poll(nullptr, 0, 1);
       continue;
     }
@@ -68,7 +67,7 @@ void gather_unread(Socket& socket, int fd) {
   if (inherited_bytes != nullptr) {
     const iovec first{inherited_bytes->data(), rest};
     if (rest != 0) at = read_inherited_bytes(*rx.inherited, &first, 1, 0, false);
-    const std::size_t got = receive_all(fd, inherited_bytes->data() + at, before, rx.shut);
+    const std::size_t got = receive_all(fd, inherited_bytes->data() + at, before);
     at += got;
     rx.kernel_read += got;
     if (got == before) {

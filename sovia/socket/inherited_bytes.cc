@@ -13,6 +13,7 @@
 #include <new>
 
 #include "sovia/lane/packet.h"
+#include "sovia/lane/tcp_route.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/units.h"
@@ -204,11 +205,14 @@ InheritedBytes::Take InheritedBytes::take_record(int fd, std::uint64_t& taken) {
 
 InheritedBytes::Take InheritedBytes::take_record_alone(int fd, std::uint64_t& taken) {
   const auto again = [] { return errno == EAGAIN || errno == EINTR; };
+  // Asked first, as the end may come at any time.
+  const bool more = may_get_more(fd);
   const std::uint32_t record = shared_->record.load();
   if (record == Shared::kCertain || record == Shared::kPossible) {
     Resume resume;
     const ssize_t got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0) return again() ? Take::kAgain : Take::kReset;
+    if (got == 0 && more) return Take::kAgain;
     if (got == 0 && record == Shared::kCertain) {
       // The peer was killed, as it would have sent a record. That is a reset unless its data was complete.
       if (!shared_->complete.load()) return Take::kReset;
@@ -237,7 +241,7 @@ InheritedBytes::Take InheritedBytes::take_record_alone(int fd, std::uint64_t& ta
     const ssize_t got =
         libc::recv(fd, nullptr, std::min(skip, kMost), MSG_TRUNC | MSG_DONTWAIT);
     if (got < 0) return again() ? Take::kAgain : Take::kReset;
-    if (got == 0) return Take::kReset;
+    if (got == 0) return more ? Take::kAgain : Take::kReset;
     taken += static_cast<std::uint64_t>(got);
     shared_->skip.store(skip - static_cast<std::uint64_t>(got));
   }

@@ -34,6 +34,7 @@ short Readiness::to_ask(short wanted) const {
 short Readiness::tell_reading(short kernel_says) const {
   short says = kernel_says;
   if (record_next) says = without(says, kIn | kEnd);
+  if (record_next && read_shut) says |= kIn | POLLRDHUP;
   if (has_inherited) says |= kIn;
   if (!has_lane) return says;
   const bool failed = (kernel_says & POLLERR) != 0;

@@ -93,13 +93,13 @@ void count_kernel_bytes(Socket& socket, std::uint64_t bytes) {
 
 Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                             int flags, ssize_t& bytes) {
+  bytes = 0;
   if (!meet_early_record(socket, fd)) return socket.reset ? socket.reset.fail(Attempt::kDone) : Attempt::kAgain;
   if (record_is_next(socket)) {
-    if (!take_record(socket, fd)) return Attempt::kAgain;
+    if (!take_record(socket, fd)) return socket.rx.shut ? Attempt::kDone : Attempt::kAgain;
     if (socket.reset) return socket.reset.fail(Attempt::kDone);
     drop_empty_record(socket);
   }
-  bytes = 0;
   // The kernel would step over the mark. A receive that has a part ends there, as with TCP.
   if (skip != 0 && is_at_mark(fd)) return Attempt::kDone;
   const std::uint64_t limit = socket.rx.route == Phase::kDrain ? socket.rx.kernel_left : ~0ull;
