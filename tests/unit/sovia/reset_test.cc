@@ -152,5 +152,18 @@ TEST_F(Fallen, ClosesWithoutLossWhateverThePeerSaysAfterwards) {
   EXPECT_EQ(sovia_recv(far_, &more, 1, 0), 0);
 }
 
+// The kernel tells of an end then, though the record is yet to come.
+TEST_F(Fallen, TakesTheRecordThatComesAfterReadingWasShutDown) {
+  ASSERT_EQ(sovia_shutdown(near_, SHUT_RD), 0);
+  char to[64];
+  EXPECT_EQ(sovia_recv(near_, to, sizeof to, 0), 0);
+  pollfd at{near_, POLLIN, 0};
+  EXPECT_EQ(sovia_poll(&at, 1, 0), 1);
+  EXPECT_EQ(at.revents, POLLIN);
+  peer_resumes();
+  ASSERT_EQ(send(far_, "more", 4, MSG_NOSIGNAL), 4);
+  EXPECT_EQ(sovia_recv(near_, to, sizeof to, 0), 4) << "Linux receives what comes after SHUT_RD";
+}
+
 }  // namespace
 }  // namespace viaduct::sovia
