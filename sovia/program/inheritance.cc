@@ -168,7 +168,7 @@ std::vector<int> descriptors_of(ino_t socket) {
 }
 
 void take(ino_t inode, int file) {
-  InheritedBytes* const inherited_bytes = inherited_bytes_of(file);
+  InheritedBytes* const inherited_bytes = inherited_bytes_of(file, inode);
   if (inherited_bytes != nullptr) libc::fcntl(file, F_SETFD, FD_CLOEXEC);
   const std::vector<int> fds = descriptors_of(inode);
   const SocketRef socket =

@@ -21,7 +21,7 @@
 namespace viaduct::sovia {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3375646973657253;  // "Sresidu3": changes with the layout
+constexpr std::uint64_t kMagic = 0x3475646973657253;  // "Sresidu4": changes with the layout
 constexpr int kMostFiles = 64;  // the unread bytes of further connections get no file
 
 constinit std::atomic<int> g_files{0};
@@ -56,7 +56,6 @@ struct InheritedBytes::Shared {
   std::atomic<std::uint64_t> at;
   std::atomic<std::uint64_t> bytes;
   std::atomic<std::uint64_t> socket;
-  std::atomic<std::int32_t> file;  // the file's descriptor, in all processes that inherit it
 
   // --- the record
   enum Record : std::uint32_t { kNone, kCertain, kPossible, kSkipping };
@@ -84,12 +83,11 @@ class InheritedFiles {
     InheritedBytes::Shared& shared = *inherited_bytes->shared_;
     shared.magic = kMagic;
     shared.bytes.store(room);
-    shared.file.store(file);
     if (file >= 0) take_file(*inherited_bytes, file);
     return inherited_bytes;
   }
 
-  // Maps a file that another process has made; the object has no file of its own then.
+  // Maps a file that another process has made.
   static InheritedBytes* map_file(int file) {
     struct stat about;
     if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) ||
@@ -105,10 +103,6 @@ class InheritedFiles {
     if (inherited_bytes == nullptr || inherited_bytes->shared_->magic == kMagic) return inherited_bytes;
     unmap(inherited_bytes);
     return nullptr;
-  }
-
-  static bool says_it_is(const InheritedBytes& inherited_bytes, int file) {
-    return inherited_bytes.shared_->file.load() == file;
   }
 
   static void take_file(InheritedBytes& inherited_bytes, int file) {
@@ -297,10 +291,10 @@ int file_of(InheritedBytes*& inherited_bytes) {
   return InheritedFiles::file_of(*copy);
 }
 
-InheritedBytes* inherited_bytes_of(int file) {
+InheritedBytes* inherited_bytes_of(int file, std::uint64_t socket) {
   InheritedBytes* const inherited_bytes = InheritedFiles::map_file(file);
   if (inherited_bytes == nullptr) return nullptr;
-  if (!InheritedFiles::says_it_is(*inherited_bytes, file)) {
+  if (inherited_bytes->socket() != socket) {
     InheritedFiles::unmap(inherited_bytes);
     return nullptr;
   }
@@ -318,6 +312,10 @@ bool is_inherited_bytes(int file) {
 InheritedBytes* passed_inherited_bytes(int file, std::uint64_t& socket) {
   InheritedBytes* const inherited_bytes = InheritedFiles::map_file(file);
   socket = inherited_bytes != nullptr ? inherited_bytes->socket() : 0;
+  if (inherited_bytes == nullptr) return nullptr;
+  // With a descriptor of its own this process can pass the bytes on without taking them from the others.
+  const int own = own_descriptors::adopt(libc::fcntl(file, F_DUPFD_CLOEXEC, 0));
+  if (own >= 0) InheritedFiles::take_file(*inherited_bytes, own);
   return inherited_bytes;
 }
 

@@ -77,12 +77,12 @@ void free_inherited_bytes(InheritedBytes* inherited_bytes);
 // The descriptor of the object's file. Without one, makes a file and an object for it, to which the unread bytes move;
 // -1: that has failed.
 int file_of(InheritedBytes*& inherited_bytes);
-// The object for a file that the program before exec has left in this process. The descriptor is the library's from now
-// on. nullptr: it is no such file.
-InheritedBytes* inherited_bytes_of(int file);
+// The object for a file that the program before exec has left in this process, for the socket with that inode. The
+// descriptor is the library's from now on. nullptr: it is no such file.
+InheritedBytes* inherited_bytes_of(int file, std::uint64_t socket);
 
-// For a file that has come in a message (SCM_RIGHTS), under any number: whether it holds inherited bytes; and the
-// object, which its sender has too if it keeps the socket. nullptr: there is no memory.
+// For a file that has come in a message (SCM_RIGHTS): whether it holds inherited bytes; and the object, which its
+// sender has too if it keeps the socket. The descriptor stays the caller's. nullptr: there is no memory.
 bool is_inherited_bytes(int file);
 InheritedBytes* passed_inherited_bytes(int file, std::uint64_t& socket);
 

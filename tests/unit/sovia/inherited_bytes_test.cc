@@ -67,7 +67,9 @@ TEST(InheritedBytes, IsFoundByItsFile) {
   const int file = file_of(inherited_bytes);
   ASSERT_GE(file, 0);
   EXPECT_TRUE(own_descriptors::has(file));
-  InheritedBytes* const found = inherited_bytes_of(file);
+  inherited_bytes->set_socket(77);
+  EXPECT_EQ(inherited_bytes_of(file, 78), nullptr);
+  InheritedBytes* const found = inherited_bytes_of(file, 77);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(read(*found, 3), "to ");
   EXPECT_EQ(read(*inherited_bytes, 8), "another ");
@@ -85,7 +87,6 @@ TEST(InheritedBytes, IsThatOfBothWhoHaveTheSocket) {
   EXPECT_EQ(read(*inherited_bytes, 3), "in ");
   inherited_bytes->set_socket(77);
   const int received = dup(file_of(inherited_bytes));
-  EXPECT_EQ(inherited_bytes_of(received), nullptr);
   EXPECT_TRUE(is_inherited_bytes(received));
   std::uint64_t socket = 0;
   InheritedBytes* const passed = passed_inherited_bytes(received, socket);
@@ -99,12 +100,31 @@ TEST(InheritedBytes, IsThatOfBothWhoHaveTheSocket) {
   free_inherited_bytes(inherited_bytes);
 }
 
+// So a process that was passed the socket can fork, or pass it on, and the others lose nothing.
+TEST(InheritedBytes, IsPassedOnByOneWhoHasGotIt) {
+  InheritedBytes* inherited_bytes = filled("for all of them");
+  ASSERT_NE(inherited_bytes, nullptr);
+  const int received = dup(file_of(inherited_bytes));
+  std::uint64_t socket;
+  InheritedBytes* passed = passed_inherited_bytes(received, socket);
+  ASSERT_NE(passed, nullptr);
+  close(received);
+  const int again = dup(file_of(passed));
+  InheritedBytes* const third = passed_inherited_bytes(again, socket);
+  ASSERT_NE(third, nullptr);
+  close(again);
+  EXPECT_EQ(read(*inherited_bytes, 4), "for ");
+  EXPECT_EQ(read(*third, 4), "all ");
+  EXPECT_EQ(read(*passed, 20), "of them");
+  for (InheritedBytes* const each : {third, passed, inherited_bytes}) free_inherited_bytes(each);
+}
+
 TEST(InheritedBytes, IsNoOtherFile) {
   libc::prepare();
   const int file = memfd_create("other", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(file, 8192), 0);
   EXPECT_FALSE(is_inherited_bytes(file));
-  EXPECT_EQ(inherited_bytes_of(file), nullptr);
+  EXPECT_EQ(inherited_bytes_of(file, 0), nullptr);
   EXPECT_FALSE(is_inherited_bytes(STDIN_FILENO));
   EXPECT_FALSE(is_inherited_bytes(-1));
   close(file);
@@ -112,7 +132,7 @@ TEST(InheritedBytes, IsNoOtherFile) {
 
 // The file's sender and its receiver still have it mapped.
 TEST(InheritedBytes, AnotherProcessMayScribbleInIt) {
-  constexpr std::size_t kHeader = 88, kRoom = 100;
+  constexpr std::size_t kHeader = 80, kRoom = 100;
   InheritedBytes* inherited_bytes = filled(std::string(kRoom, 'x'));
   const int file = file_of(inherited_bytes);
   ASSERT_GE(file, 0);
@@ -126,7 +146,7 @@ TEST(InheritedBytes, AnotherProcessMayScribbleInIt) {
     EXPECT_LE(inherited_bytes->left(), kRoom);
     EXPECT_LE(read(*inherited_bytes, 2 * kRoom, round % 2 == 0).size(), kRoom);
     if (round % 16 != 0) continue;
-    words[0] = 0x3375646973657253;  // or it would not be taken for one
+    words[0] = 0x3475646973657253;  // or it would not be taken for one
     std::uint64_t socket;
     InheritedBytes* const passed = passed_inherited_bytes(file, socket);
     ASSERT_NE(passed, nullptr);
