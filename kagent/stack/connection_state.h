@@ -25,6 +25,7 @@ struct Peer {
   std::uint64_t last_heard;
   std::uint64_t due;         // when its timer should fire
   std::uint64_t vouched;     // when its host last said that the program is stopped; 0: never
+  std::uint64_t silent_at;   // when it was last found to be silent; 0: never
   MacAddress host;           // whose agent vouches for the peer; the peer's own address: it is an agent itself
   Train train;
   std::uint8_t train_attempts;

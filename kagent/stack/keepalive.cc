@@ -54,8 +54,9 @@ void Keepalive<Platform>::peer_timeout(std::uint32_t p) {
     return;
   }
   const ViIndex probed = probe(p);
-  if (silence >= limits_.keepalive_ns && probed != kNone) {
-    stopped_peers_.ask_whether_stopped(probed);
+  if (silence >= limits_.keepalive_ns) {
+    peer.silent_at = now_;
+    if (probed != kNone) stopped_peers_.ask_whether_stopped(probed);
   }
   const std::uint64_t end = peer.last_heard + limits_.peer_timeout_ns;
   const std::uint64_t next = now_ + limits_.keepalive_ns;

@@ -267,9 +267,11 @@ void LossRecovery<Platform>::retransmission_timeout(ViIndex i) {
     if (has_gone_by_train(vi)) doubt_train(i);
     if (++vi.tx.timeouts > kMaxTimeouts) {
       // So many timeouts do not end the connection: the host or its link may only be busy. It ends after
-      // peer_timeout_ns, as with a silent host.
-      const bool due = now_ - vi.tx.sent_time >= limits_.peer_timeout_ns;
-      if (due && !peer_table_.may_be_stopped(peers_[vi.link.peer])) {
+      // peer_timeout_ns, as with a silent host. The time in which the peer was silent does not count, as the peer may
+      // have just begun to read what has been sent to it.
+      const state::Peer& peer = peers_[vi.link.peer];
+      const bool due = now_ - std::max(vi.tx.sent_time, peer.silent_at) >= limits_.peer_timeout_ns;
+      if (due && !peer_table_.may_be_stopped(peer)) {
         pending_disconnect_.end(i, End::kLost, vip::kConnectionLost);
         return;
       }

@@ -63,7 +63,8 @@ std::uint32_t PeerTable<Platform>::find_peer(const MacAddress& address, bool cre
   if (!create) return kNone;
   const std::uint32_t p = peers_.take();
   if (p == kNone) return kNone;
-  peers_[p] = {address, 1, kNone, kNone, 0, peer_buckets_[bucket], kNone, now_, 0, 0, address, state::Train::kUnknown, 0, 0, {}, 0};
+  peers_[p] = {address, 1, kNone, kNone, 0, peer_buckets_[bucket], kNone, now_, 0, 0, 0, address,
+               state::Train::kUnknown, 0, 0, {}, 0};
   peer_buckets_[bucket] = p;
   watch_peer(p, now_ + limits_.keepalive_ns);
   return p;

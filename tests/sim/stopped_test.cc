@@ -100,6 +100,32 @@ TEST(StoppedStack, GivesNobodyUpForTheTimeThatItWasStopped) {
   two.expect_clean_end();
 }
 
+// A stopped program's queue is soon full, so what is sent to it then has to be sent once more when it goes on. Until
+// then the connection is not given up, although the first copy is older than any peer's silence may last.
+TEST(StoppedStack, IsSentToAgainWhenItGoesOn) {
+  Connected two({true, true, false, false});
+  std::vector<std::byte> data(64);
+  const std::uint32_t from = two.client.register_memory(data.data(), data.size());
+  const std::uint32_t to = two.server.register_memory(data.data(), data.size());
+  two.server.post_receive(two.server_vi, data.data(), 64, to);
+  two.wait(kMillisecond);
+  two.network.set_filter([](const SimPort&, std::span<std::byte> frame) {
+    wire::Decoded decoded;
+    return wire::decode(frame, decoded) != wire::Malformed::kNone || decoded.header.type != wire::Type::kData;
+  });
+  two.stop(two.server);
+  two.client.post_send(two.client_vi, data.data(), 64, from);
+  two.wait(10 * kSecond);
+  two.resume(two.server);
+  two.wait(500 * kMillisecond);  // two timeouts
+  two.network.set_filter({});
+  two.wait(500 * kMillisecond);
+  EXPECT_TRUE(two.server.done(two.server_vi, true).has_value());
+  EXPECT_TRUE(two.client.done(two.client_vi, false).has_value());
+  two.expect_alive();
+  two.expect_clean_end();
+}
+
 // The agent answers for a stack that is not driven, not for a network that carries nothing.
 TEST(StoppedStack, IsNotWhatALostPathIsTakenFor) {
   Connected two({true, true, false, false});
