@@ -3,6 +3,7 @@
 
 #include "tests/sim/world/lane_job.h"
 #include "tests/sim/world/library_job.h"
+#include "tests/sim/world/pattern.h"
 #include "tests/sim/world/rdma_job.h"
 #include "tests/sim/world/stream_job.h"
 #include "tests/sim/world/world.h"
@@ -35,6 +36,7 @@ StreamOptions draw_stream(Simulation& world, unsigned most) {
   if (world.plan.one_host && options.level != vip::kUnreliable && random.chance(0.4)) {
     options.largest = 60'000;
     options.window = 32;
+    options.all_largest = mix(world.plan.seed, options.job) % 2 == 0;
   }
   if (random.chance(0.3)) options.churn = 0.02;
   if (world.plan.span != 0 && random.chance(0.8)) {

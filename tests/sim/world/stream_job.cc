@@ -49,6 +49,7 @@ bool StreamJob::finished() const {
 
 // Known to both sides; a few are empty, most are small.
 std::uint32_t StreamJob::size_of(std::uint64_t stream, std::uint64_t number) const {
+  if (options_.all_largest) return options_.largest;
   const std::uint64_t draw = mix(stream ^ 0x517e, number);
   const std::uint64_t kind = draw % 8;
   const std::uint64_t most = kind == 0 ? 2 : kind < 5 ? 500 : options_.largest + 1ull;

@@ -16,6 +16,7 @@ struct StreamOptions {
   bool numbered = true;          // with immediate data; always on the unreliable level
   unsigned window = 16;          // receives posted
   std::uint32_t largest = 2000;  // bytes
+  bool all_largest = false;      // no message is shorter
   double churn = 0;              // of the messages after which a side hangs up
   std::uint64_t pause = 0;       // ns between bursts, on average
 };
