@@ -148,7 +148,7 @@ class End {
     }
     const PacketType type = type_of(packet.immediate);
     if (!was_cut) granted_ += credits_of(packet.immediate);
-    if (!was_cut && type == PacketType::kWakeup && lane_.greeting.greeted() && packet.body.size() == sizeof(Hello)) {
+    if (!was_cut && type == PacketType::kWakeup && lane_.greeting.has_hello() && packet.body.size() == sizeof(Hello)) {
       Hello hello;
       std::memcpy(&hello, packet.body.data(), sizeof hello);
       granted_ += be32toh(hello.window);
