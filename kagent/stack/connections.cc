@@ -20,6 +20,8 @@ using wire::Type;
 namespace {
 
 constexpr std::uint64_t kAcceptTime = 1000 * kMs;    // ACCEPT is repeated that long
+// ... and so many times at least: a stack that was not driven meanwhile has lost the time, and perhaps the CONFIRM.
+constexpr unsigned kFewestAccepts = 8;
 constexpr std::uint64_t kPollTime = 5 * kMs;  // a wait without a timeout, if others hold requests
 constexpr std::uint32_t kFlushedAtOnce = 64;  // when the peer has ended the connection
 
@@ -315,7 +317,8 @@ template <class Platform>
 void Connections<Platform>::attempt_timeout(ViIndex i) {
   Vi& vi = vis_[i];
   if (vi.session == kNone || vi.state != vip::kConnectPending) return;
-  if (now_ >= vi.link.connect_deadline) {
+  const bool waits_on = vi.link.accepting && vi.link.attempts < kFewestAccepts;
+  if (now_ >= vi.link.connect_deadline && !waits_on) {
     if (vi.link.accepting && !requests_[vi.link.request].proven) request_proof_.suspect();
     return fail_attempt(i, vi.link.accepting || vi.link.peer_to_peer
                                ? vip::kTimeout
@@ -329,8 +332,8 @@ void Connections<Platform>::attempt_timeout(ViIndex i) {
     if (vi.link.peer_to_peer) publish_peer_listener(i);
     request_targets_.send_connect_requests(i);
   }
-  wheel_.arm(vi_timer(i),
-             std::min(now_ + backoff(vi.link.attempts), vi.link.connect_deadline));
+  const std::uint64_t next = now_ + backoff(vi.link.attempts);
+  wheel_.arm(vi_timer(i), waits_on ? next : std::min(next, vi.link.connect_deadline));
 }
 
 // Takes the VI back to Idle; its descriptors stay posted.

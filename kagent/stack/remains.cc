@@ -23,6 +23,13 @@ MacAddress once(const MacAddress& shared) {
   return out;
 }
 
+// Whether the VI's peer has a connection with it: it may have one before this end knows.
+bool has_peer(const Vi& vi) {
+  const std::uint32_t state = once(vi.state);
+  const bool half = once(vi.link.accepting) != 0 || once(vi.link.peer_linked) != 0;
+  return once(vi.session) != kNone && (state == vip::kConnected || (state == vip::kConnectPending && half));
+}
+
 // Whether something is posted that is in no frame, or only partly in frames, or was about to be posted.
 bool has_more_to_send(const Vi& vi, std::uint32_t i, const layout::View& rings) {
   if (once(vi.tx.current_slot) != kNone) return true;
@@ -54,10 +61,7 @@ std::size_t remains(const void* segment, const StackLimits& limits, std::span<Re
   const auto* vi = reinterpret_cast<const Vi*>(base + at.vis);
   const std::uint32_t vis = std::min(once(root->vis.fresh), limits.vis);
   for (std::uint32_t i = 0; i < vis; ++i, ++vi) {
-    if (once(vi->session) == kNone) continue;
-    const std::uint32_t state = once(vi->state);
-    const bool half = once(vi->link.accepting) != 0 || once(vi->link.peer_linked) != 0;
-    if (state != vip::kConnected && !(state == vip::kConnectPending && half)) continue;
+    if (!has_peer(*vi)) continue;
     Remains one{once(vi->link.peer_address), once(vi->link.peer_vi), once(vi->link.peer_key),
                 once(vi->tx.send_next), once(vi->rx.receive_next)};
     if (has_more_to_send(*vi, i, rings)) {
@@ -83,10 +87,7 @@ std::optional<Remains> connection_of(const void* segment, const StackLimits& lim
   if (i >= limits.vis) return std::nullopt;
   const auto* base = static_cast<const std::byte*>(segment);
   const Vi& vi = reinterpret_cast<const Vi*>(base + Tables::parts(limits).vis)[i];
-  if (once(vi.session) == kNone || once(vi.state) != vip::kConnected ||
-      once(vi.link.local_key) != key) {
-    return std::nullopt;
-  }
+  if (!has_peer(vi) || once(vi.link.local_key) != key) return std::nullopt;
   return Remains{once(vi.link.peer_address), once(vi.link.peer_vi), once(vi.link.peer_key),
                  once(vi.tx.send_next), once(vi.rx.receive_next)};
 }

@@ -126,6 +126,50 @@ TEST(StoppedStack, IsSentToAgainWhenItGoesOn) {
   two.expect_clean_end();
 }
 
+// The client has its connection before the stopped server knows that it has one.
+void stop_while_accepting(bool loses_confirm) {
+  Two two(1, {true, true, false, false});
+  bool stops = false;
+  two.network.set_filter([&](const SimPort& from, std::span<std::byte> frame) {
+    wire::Decoded decoded;
+    if (stops || &from != &two.granted_of(two.client)->port || wire::decode(frame, decoded) != wire::Malformed::kNone ||
+        decoded.header.type != wire::Type::kConnectConfirm) {
+      return true;
+    }
+    stops = true;
+    return !loses_confirm;
+  });
+  std::optional<std::uint32_t> asked, accepted;
+  CommandBody wait{}, request{};
+  wait.op = Op::kConnectWait;
+  wait.timeout_ms = 60'000;
+  wait.local.discriminator_length = 1;
+  two.server.command(wait, [&](const CommandBody& body) {
+    CommandBody accept = of_vi(Op::kConnectAccept, two.server_vi);
+    accept.handle = body.handle;
+    two.server.command(accept, [&](const CommandBody& answer) { accepted = answer.result; });
+  });
+  request = of_vi(Op::kConnectRequest, two.client_vi);
+  request.timeout_ms = 60'000;
+  std::memcpy(request.remote.host, two.server_host.data(), two.server_host.size());
+  request.remote.discriminator_length = 1;
+  two.client.command(request, [&](const CommandBody& body) { asked = body.result; });
+  run(two.network, two.hosts, {}, [&] { return stops; }, two.network.now() + 10 * kSecond);
+  ASSERT_TRUE(stops);
+  two.stop(two.server);
+  two.wait(10 * kSecond);
+  EXPECT_EQ(asked, vip::kSuccess);
+  EXPECT_EQ(two.client.state(two.client_vi), vip::kConnected);
+  two.resume(two.server);
+  two.wait(kSecond);
+  EXPECT_EQ(accepted, vip::kSuccess);
+  talk(two, two.client, two.client_vi, two.server, two.server_vi);
+  two.expect_clean_end();
+}
+
+TEST(StoppedStack, KeepsAConnectionOfWhichItDoesNotKnowYet) { stop_while_accepting(false); }
+TEST(StoppedStack, KeepsAConnectionOfWhichItWasToldInVain) { stop_while_accepting(true); }
+
 // The agent answers for a stack that is not driven, not for a network that carries nothing.
 TEST(StoppedStack, IsNotWhatALostPathIsTakenFor) {
   Connected two({true, true, false, false});
