@@ -66,7 +66,7 @@ void LibrarySide::post(bool receive, Item& item) {
     ++asked_;
     asked = receive ? VipRecvNotify(vi, this, on_receive) : VipSendNotify(vi, this, on_send);
   } else if (manner_ == Manner::kCqNotified) {
-    ++asked_;
+    ++asked_, ++asked_of_cq_;
     asked = VipCQNotify(cq_, this, on_entry);
   }
   check(asked, "Vip..Notify", {VIP_SUCCESS});

@@ -101,7 +101,6 @@ void LibraryProgram::main() {
       close();
       kernel.fibers.wake(&word, 1 << 30);
       while (running != 0) kernel.wait(&word, ~0ull);
-      closing = false;
     } else {
       // The handler is told of the end, sooner or later.
       while (lost() && listens && catastrophes == 0) kernel.wait(&word, ~0ull);
@@ -109,6 +108,7 @@ void LibraryProgram::main() {
       close();
     }
     for (LibrarySide* const side : sides) side->nic_closed();
+    closing = false;
     tell("program %u has closed the NIC", number);
     kernel.sleep(random.magnitude(kUs, 50 * kMsec));
   }

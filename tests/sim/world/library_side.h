@@ -84,6 +84,7 @@ class LibrarySide {
   bool stands();
   void transfer();
   void end_connection();
+  bool is_left() const;
   void clean_up();
   void nap(std::uint64_t least, std::uint64_t most);
   bool leaves() const;
@@ -146,6 +147,7 @@ class LibrarySide {
   Queue queue_[2];  // posted: sends, receives
   std::vector<Item*> free_out_, free_in_;
   unsigned asked_ = 0, called_ = 0;  // handlers, for this VI
+  unsigned asked_of_cq_ = 0;         // the same, for this CQ
   std::uint32_t events_ = 0, seen_ = 0;
   bool receiver_runs_ = false;
   unsigned posting_ = 0;  // threads
@@ -153,6 +155,7 @@ class LibrarySide {
   // Of this connection.
   Connection* connection_ = nullptr;
   Connection* peers_ = nullptr;  // peer to peer: the number that the other side has for it
+  std::uint64_t meets_until_ = 0;
   bool up_ = false, over_ = false;
   unsigned batch_ = 0;         // complete ones
   std::uint32_t sent_ = 0, got_ = 0, due_ = 0;
