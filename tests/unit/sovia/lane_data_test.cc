@@ -291,6 +291,27 @@ TEST(LaneWindow, LeavesPlacesForThePeersAcks) {
   EXPECT_FALSE(pair.b.lane.control.broken());
 }
 
+// Their sends complete late, while the peer, which has them already, sends more.
+TEST(LaneAcks, WaitForAPlaceWhereAllAreOnTheirWay) {
+  constexpr int kRounds = 100;
+  LanePair pair(window(4, 1));
+  pair.start();
+  pair.settle();
+  for (int round = 0; round < kRounds; ++round) {
+    pair.b.put(5);
+    while (pair.b.transport.deliver()) pair.a.transport.take_in(pair.a.lane);
+    while (pair.b.transport.complete()) continue;
+    pair.a.get(5);
+    pair.a.lane.poll();
+    while (pair.a.transport.deliver()) pair.b.transport.take_in(pair.b.lane);
+  }
+  EXPECT_LT(pair.a.transport.sent(PacketType::kAck), std::uint32_t{kRounds});
+  pair.settle();
+  pair.drain();
+  EXPECT_EQ(pair.a.read, 5u * kRounds);
+  EXPECT_FALSE(pair.a.lane.control.broken() || pair.b.lane.control.broken());
+}
+
 // All but one of the packets that are not posted are whole, and wait for credits.
 // An ACK that is posted meanwhile leaves the draft as it is.
 TEST(LaneDraft, StaysWhileOtherPacketsAreSent) {
