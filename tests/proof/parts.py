@@ -48,7 +48,7 @@ def seeds_in(path):
 
 def storm(source, minutes):
     good, sums = with_json(source / 'tests/storm/storm', '--kills', 1_000_000, '--minutes', minutes, '--agents', 4,
-                           '--pause', 0.1, '--seed', int.from_bytes(os.urandom(2), 'big'))
+                           '--pause', 0.05, '--seed', int.from_bytes(os.urandom(2), 'big'))
     kept = ('programs_killed', 'agents_killed', 'mpi_killed', 'stops', 'verified', 'mpi_verified', 'connections',
             'hangs', 'leaks', 'wrong', 'unanswered', 'survived', 'lost', 'mpi_survived', 'mpi_lost', 'seed')
     return good, {name: sums[name] for name in kept if name in sums}

@@ -21,6 +21,28 @@ def run(*command, check=True):
                           text=True).stdout
 
 
+class Autogroups:
+    """The kernel's scheduling groups of sessions, off meanwhile: with them processes that yield keep a processor for
+    seconds (doc/tried.md), and a process that has no processor is not told from one that hangs."""
+    PATH = "/proc/sys/kernel/sched_autogroup_enabled"
+
+    def __enter__(self):
+        self.before = self.set("0")
+
+    def __exit__(self, *_):
+        self.set(self.before)
+
+    def set(self, to):
+        try:
+            with open(self.PATH, "r+") as file:
+                had = file.read().strip()
+                file.seek(0)
+                file.write(to or had)
+            return had
+        except OSError:  # this kernel has none, or they are not ours to turn off
+            return None
+
+
 class Ledger:
     """The counters that programs write: 64 slots of 16 numbers, which outlive the programs."""
 

@@ -144,10 +144,10 @@ class Job:
         if self.process is None:
             return
         self.settle()
-        while left := self.processes():
+        # What has just been started may have no environment yet, and is not found.
+        while (left := self.processes()) or self.process.poll() is None:
             signal_all(left, signal.SIGKILL)
             time.sleep(0.01)
-        self.process.wait()
         self.process = None
 
     def __str__(self):
