@@ -103,9 +103,12 @@ class Judge {
     }
     capabilities();
     if (status.longest_round_ns > kLongRoundNs) {
+      // With these groups a program that yields while it spins, as those of MPI do, keeps others from a processor.
+      const bool grouped = facts_.autogroups == 1u;
       note("agent", "a round of its loop took " + cell_duration(status.longest_round_ns).text +
                         ": it was without a processor for so long, or stopped",
-           "give it a processor, or a better nice value (Nice= in its unit)");
+           grouped ? "sysctl kernel.sched_autogroup_enabled=0, or give it a processor"
+                   : "give it a processor, or a better nice value (Nice= in its unit)");
     }
   }
 

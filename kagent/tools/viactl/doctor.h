@@ -30,6 +30,7 @@ struct Facts {
   unsigned kernel_major = 0, kernel_minor = 0;
   bool has_af_xdp = false;
   std::optional<unsigned> bpf_jit;         // nothing: not to be read
+  std::optional<unsigned> autogroups;      // of the scheduler, the same
   std::string version;                     // viactl's
   std::string socket;
   std::optional<report::Status> agent;

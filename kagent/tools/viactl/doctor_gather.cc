@@ -47,6 +47,7 @@ void look_at_kernel(Facts& facts) {
   const Descriptor fd(socket(AF_XDP, SOCK_RAW, 0));
   facts.has_af_xdp = fd || errno != EAFNOSUPPORT;
   facts.bpf_jit = number_in("/proc/sys/net/core/bpf_jit_enable");
+  facts.autogroups = number_in("/proc/sys/kernel/sched_autogroup_enabled");
 }
 
 // The soft limit of a line of /proc/PID/limits.

@@ -88,6 +88,23 @@ TEST(DoctorTest, FindsNothingWhereNothingIsWrong) {
   for (const Finding& each : found) EXPECT_EQ(each.severity, Severity::kOk) << each.what;
 }
 
+TEST(DoctorTest, AgentWithoutAProcessor) {
+  Facts facts = healthy();
+  facts.autogroups = 1;
+  facts.agent->longest_round_ns = 90'000'000;
+  for (const Finding& each : diagnose(facts)) EXPECT_EQ(each.severity, Severity::kOk) << each.what;
+  facts.agent->longest_round_ns = 2'000'000'000;
+  const auto mend = [&facts] {
+    for (const Finding& each : diagnose(facts)) {
+      if (each.severity == Severity::kNote) return each.mend;
+    }
+    return std::string();
+  };
+  EXPECT_THAT(mend(), HasSubstr("sched_autogroup_enabled=0"));
+  facts.autogroups = 0;
+  EXPECT_THAT(mend(), HasSubstr("Nice="));
+}
+
 TEST(DoctorTest, KernelAndAgent) {
   Facts facts = healthy();
   facts.has_af_xdp = false;
