@@ -140,14 +140,17 @@ int EpollSet::add(int epfd, int fd, epoll_event& event, Registration* r, SocketR
     r->program = event;
     return enter(r->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, *r);
   }
+  int op = EPOLL_CTL_ADD;
   if (r != nullptr) {
     if (libc::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) < 0) return -1;  // EEXIST, as it should be
+    // Another process that has the set has deleted it.
+    op = EPOLL_CTL_MOD;
     erase(*r);
   }
   if (!socket && !inner && !RegistrationTable::looks_like_token(event.data.u64)) {
-    return libc::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event);
+    return libc::epoll_ctl(epfd, op, fd, &event);
   }
-  return enter(EPOLL_CTL_ADD, insert(fd, std::move(socket), std::move(inner), event));
+  return enter(op, insert(fd, std::move(socket), std::move(inner), event));
 }
 
 int EpollSet::modify(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,

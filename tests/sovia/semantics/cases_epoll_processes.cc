@@ -1,6 +1,7 @@
 // epoll: sets in unusual company: in each other, copied, shared, closed.
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 
 #include <atomic>
 #include <set>
@@ -218,6 +219,22 @@ CASE(epoll, a_copy_of_the_set, kEach) {
   epoll_event event{};
   t.note("epoll_wait", epoll_wait(copy, &event, 1, kSoon));
   t.note("number", static_cast<long>(event.data.u64));
+  t.meet();
+}
+
+CASE(epoll, a_child_deletes_from_the_set, kEach) {
+  Fd s = t.pair();
+  const Set set;
+  set.add(s, EPOLLIN, 1);
+  const pid_t child = must(fork(), "fork");
+  if (child == 0) _exit(epoll_ctl(set, EPOLL_CTL_DEL, s, nullptr) == 0 ? 0 : errno);
+  int status;
+  must(waitpid(child, &status, 0), "waitpid");
+  t.note("child", WEXITSTATUS(status));
+  t.note("ADD", set.control(EPOLL_CTL_ADD, s, EPOLLIN, 2));
+  t.meet();
+  send_all(s, "x");
+  t.say(set.wait(kSoon));
   t.meet();
 }
 
