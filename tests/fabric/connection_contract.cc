@@ -259,7 +259,7 @@ TEST(Connection, WhatWaitsForAReceiveEndsWithTheConnection) {
   pair.b.close();
   EXPECT_EQ(next_event().kind, kShutdown);
   const fi_cq_err_entry error = pair.a.next_error();
-  EXPECT_EQ(error.err, FI_ECANCELED);
+  EXPECT_EQ(error.err, FI_ECONNRESET);
   EXPECT_EQ(error.op_context, &buffer);
 }
 

@@ -307,7 +307,7 @@ bool Link::take_sent() {
   VIP_UINT32 status;
   Sent* sent = ring_.take(status);
   if (sent == nullptr) return false;
-  const int error = error_of_status(status);
+  const int error = error_of_sent(status);
   switch (sent->kind) {
     case Sent::Kind::kOwn:
       break;
@@ -406,6 +406,11 @@ int error_of_status(VIP_UINT32 status) {
   if ((status & VIP_STATUS_FORMAT_ERROR) != 0) return FI_EINVAL;
   if ((status & VIP_STATUS_DESC_FLUSHED_ERROR) != 0) return FI_ECANCELED;
   return FI_EIO;
+}
+
+int error_of_sent(VIP_UINT32 status) {
+  const int error = error_of_status(status);
+  return error == FI_ECANCELED ? kLostError : error;
 }
 
 }  // namespace viaduct::fabric

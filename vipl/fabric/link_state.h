@@ -61,8 +61,13 @@ inline VIP_MEM_HANDLE memory_of(LinkState& state, const iovec& range, const void
   return state.regions->local(range.iov_base, range.iov_len);
 }
 
-// An error of libfabric's for the status of a descriptor.
+// Of sends and RDMA that end with the connection. FI_ECANCELED is left to receives: where a large message was being read,
+// Open MPI takes it for its own cancelling, and the program for a message that has come.
+inline constexpr int kLostError = FI_ECONNRESET;
+
+// An error of libfabric's for the status of a descriptor: of a receive, of a send or RDMA.
 int error_of_status(VIP_UINT32 status);
+int error_of_sent(VIP_UINT32 status);
 
 }  // namespace viaduct::fabric
 

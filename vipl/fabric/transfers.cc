@@ -429,7 +429,7 @@ void Transfers::remove(const Operation& operation) {
 void Transfers::fail_unposted() {
   for (auto* queue : {&waiting_, &waiting_reads_}) {
     for (Operation* operation : *queue) {
-      if (operation->completion.error == 0) operation->completion.error = FI_ECANCELED;
+      if (operation->completion.error == 0) operation->completion.error = kLostError;
       operation->posted = true;
       if (operation->in_flight == 0) finish(*operation);
     }
