@@ -293,7 +293,7 @@ bool LibrarySide::take(bool receive, VIP_RETURN result, VIP_DESCRIPTOR* d) {
     tell("job %u side %u: a %s has ended with status %x", options_.job, side_,
          receive ? "receive" : "send", status);
   }
-  if (!well && !harmless && c != nullptr && !c->spoilt && (receive || !c->ended)) {
+  if (!well && !harmless && c != nullptr && !c->spoilt && (receive || (!c->ended && !is_left()))) {
     fail("a %s has ended with status %x", receive ? "receive" : "send", status);
   }
   if (receive) {

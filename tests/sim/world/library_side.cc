@@ -17,6 +17,7 @@ constexpr std::uint32_t kDescriptorRoom = 128;  // for two segments more than VI
 constexpr std::uint32_t kAddressRoom = 128;
 constexpr std::uint32_t kNarrow = 64;
 constexpr std::uint32_t kConstant = 4096;
+constexpr std::uint32_t kFewRequests = 8;
 constexpr unsigned kMostAsked = 500;  // the library holds 1,024 for a NIC
 
 bool has_cq(LibraryManner manner) {
@@ -326,14 +327,17 @@ bool LibrarySide::wait_and_accept() {
   std::memcpy(&number, from->HostAddress + 11, 4);
   Connection* const asked = job_.world.connection(number);
   if (asked == nullptr) fail("a request that nobody has made: %u", number);
+  // Where there is room for few requests, one that is over is forgotten although a program has its handle.
+  const VIP_RETURN forgotten =
+      job_.world.plan.limits.requests <= kFewRequests ? VIP_INVALID_PARAMETER : VIP_TIMEOUT;
   if (program_.random.chance(0.05)) {
     result = VipConnectReject(request);
-    check(result, "VipConnectReject", {VIP_SUCCESS, VIP_TIMEOUT});
+    check(result, "VipConnectReject", {VIP_SUCCESS, VIP_TIMEOUT, forgotten});
     return false;
   }
   connection_ = asked;
   result = VipConnectAccept(request, vi_);
-  return check(result, "VipConnectAccept", {VIP_SUCCESS, VIP_TIMEOUT, VIP_ERROR_RESOURCE}) &&
+  return check(result, "VipConnectAccept", {VIP_SUCCESS, VIP_TIMEOUT, VIP_ERROR_RESOURCE, forgotten}) &&
          result == VIP_SUCCESS;
 }
 
@@ -418,10 +422,10 @@ void LibrarySide::note_end() {
   if (connection_->one_sided && other().connection_ != nullptr) other().connection_->ended = true;
 }
 
-// Whether the other side closes its NIC, or its attempt to meet this one has just timed out, of which its program does
+// Whether the other side closes its NIC or has died, or its attempt to meet this one has just timed out, of which its program does
 // not know yet.
 bool LibrarySide::is_left() const {
-  if (other().program_.closing) return true;
+  if (other().program_.is_leaving()) return true;
   const Connection* const c = other().connection_;
   return connection_->one_sided && c != nullptr && !c->stood[1 - side_] && job_.world.now() >= other().meets_until_;
 }

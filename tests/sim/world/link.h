@@ -100,7 +100,7 @@ class Link {
   State state_ = State::kAbsent;
   bool wanted_ = true;
   bool disconnecting_ = false, disconnected_ = false;
-  std::uint64_t retry_at_ = 0;
+  std::uint64_t retry_at_ = 0, asked_at_ = 0;
   std::uint64_t sent_before_ = 0, received_before_ = 0;
   std::uint64_t rounds_ = 0;
 };
