@@ -12,6 +12,10 @@
 #include "vipl/process/idle.h"
 #include "vipl/process/sys.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace viaduct::vipl {
 namespace {
 
@@ -50,6 +54,13 @@ class RobustWord {
   static void own(robust_list_head* head) { ::syscall(SYS_set_robust_list, head, sizeof *head); }
   robust_list_head head_;
 };
+
+// AddressSanitizer's marks stay behind on the stack of a process that ends within functions.
+void clear_marks([[maybe_unused]] void* stack, [[maybe_unused]] std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(stack, bytes);
+#endif
+}
 
 // Keeps the program's handlers from running in the process.
 void forget_handlers() {
@@ -127,6 +138,7 @@ void Finisher::keep_processes() {
       renewals = renewals_.load();
       word_.store(owned_);
       if (thread_.stopping() || count_ > kMostKept) break;
+      clear_marks(stack, kStackBytes);
       const int process = ::clone(run_process, static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_UNTRACED, this);
       if (process < 0) break;
       process_.store(process);
