@@ -61,21 +61,18 @@ int Endpoint::open(fid_domain* fid, fi_info* info, fid_ep** ep, void* context) {
     return -FI_EINVAL;
   }
   SharedNic& nic = *domain.nic();
-  Link* link;
+  Link* link = nullptr;
   PassiveEndpoint* former = nullptr;  // the passive endpoint whose address this endpoint is to have
-  if (info->handle != nullptr && info->handle->fclass == FI_CLASS_PEP) {
-    former = &object_of<PassiveEndpoint, fid_pep>(info->handle);
-  }
-  if (info->handle != nullptr && former == nullptr) {
-    if (info->handle->fclass != FI_CLASS_CONNREQ) return -FI_EINVAL;
+  if (info->handle != nullptr) {
+    // The handle may be that of a request that has been answered, of which nothing is left.
     const std::lock_guard lock(nic.mutex());
-    link = ConnectionRequest::take(nic, info->handle);
-    if (link == nullptr) return -FI_EINVAL;
-    link->set_user(nullptr);
-  } else {
-    link = Link::make(nic, nic.transfer_bytes());
-    if (link == nullptr) return -FI_ENOMEM;
+    former = PassiveEndpoint::find(info->handle);
+    if (former == nullptr) link = ConnectionRequest::take(nic, info->handle);
+    if (former == nullptr && link == nullptr) return -FI_EINVAL;
+    if (link != nullptr) link->set_user(nullptr);
   }
+  if (link == nullptr) link = Link::make(nic, nic.transfer_bytes());
+  if (link == nullptr) return -FI_ENOMEM;
   auto* made = new (std::nothrow) Endpoint(domain, *info, link);
   if (made == nullptr) {
     Link::destroy(link);

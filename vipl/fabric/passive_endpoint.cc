@@ -288,6 +288,13 @@ int PassiveEndpoint::reject(fid_pep* fid, fid_t handle, const void* data, std::s
   return link != nullptr ? link->reject(data, length) : -FI_EINVAL;
 }
 
+PassiveEndpoint* PassiveEndpoint::find(struct fid* handle) {
+  for (PassiveEndpoint* pep : all()) {
+    if (&pep->fid == handle) return pep;
+  }
+  return nullptr;
+}
+
 Link* ConnectionRequest::take(SharedNic&, struct fid* handle) {
   for (PassiveEndpoint* pep : all()) {
     for (ConnectionRequest* request : pep->requests_) {

@@ -31,6 +31,8 @@ class PassiveEndpoint final : public fid_pep, private LinkUser {
  public:
   static int open(fid_fabric* fabric, fi_info* info, fid_pep** pep, void* context);
 
+  // The open passive endpoint with this handle; nullptr if there is none. To be called with the NIC's mutex held.
+  static PassiveEndpoint* find(struct fid* handle);
   // Gives the passive endpoint's address and port to an active endpoint; the passive one can only be closed then.
   // Returns 0, or an error.
   int give_address(sockaddr_in& name, PortClaim& port);
