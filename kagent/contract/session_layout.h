@@ -52,7 +52,9 @@
 namespace viaduct::layout {
 
 inline constexpr std::uint64_t kMagic = 0x5649414455435431;  // "VIADUCT1"
-inline constexpr std::uint32_t kLayoutVersion = 8;
+// Changes with what is here, and with the state of a stack (kagent/stack/tables.h), which an agent reads of programs that
+// have one of their own and may be older than it.
+inline constexpr std::uint32_t kLayoutVersion = 9;
 inline constexpr std::size_t kLine = 64;
 
 // Fixed capacities; the rest is in Capacity.

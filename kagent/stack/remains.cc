@@ -11,6 +11,11 @@ using state::Vi;
 
 namespace {
 
+// A program that is older than its agent has its state as it was then.
+static_assert(layout::kLayoutVersion == 9 && sizeof(state::Root) == 784 && sizeof(state::Peer) == 112 &&
+                  sizeof(Vi) == 512 && sizeof(state::Goodbye) == 48,
+              "other sizes need another layout version");
+
 // Reads shared memory just once: another process may be writing to it.
 template <class T>
 T once(const T& shared) {
