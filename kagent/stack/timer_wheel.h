@@ -92,10 +92,14 @@ void TimerWheel::advance(std::uint64_t now, Fire&& fire) {
   // The slot of `last` stays open: some of its timers may still be ahead.
   std::uint64_t tick = state_->tick;
   if (last - tick >= kSlots) tick = last - kSlots + 1;
-  for (; tick <= last; ++tick) {
-    state_->tick = tick;
+  while (tick <= last) {
     const auto slot = static_cast<std::uint32_t>(tick % kSlots);
-    if ((state_->occupied[slot / 64] >> (slot % 64) & 1) == 0) continue;
+    const std::uint64_t word = state_->occupied[slot / 64] >> (slot % 64);
+    if ((word & 1) == 0) {
+      tick += word == 0 ? 64 - slot % 64 : static_cast<std::uint64_t>(__builtin_ctzll(word));
+      continue;
+    }
+    state_->tick = tick++;
     // A timer that fires may change the list, so look from the head again after each.
     for (bool fired = true; fired;) {
       fired = false;
@@ -108,6 +112,7 @@ void TimerWheel::advance(std::uint64_t now, Fire&& fire) {
       }
     }
   }
+  state_->tick = last;
 }
 
 inline std::uint64_t TimerWheel::next() const {
