@@ -43,10 +43,12 @@ bool is_counters(const fs::path& link) {
          std::string_view(target).substr(kBegin.size()).starts_with(counters::kName);
 }
 
+// A process chooses its name, and a terminal obeys some characters.
 std::string program_of(int process) {
   std::ifstream stream("/proc/" + std::to_string(process) + "/comm");
   std::string name;
   std::getline(stream, name);
+  std::replace_if(name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return name;
 }
 

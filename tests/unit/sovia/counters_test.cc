@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,6 +68,15 @@ TEST(Counters, OfAChildBeginAnewAndAreItsOwn) {
             }),
             0);
   EXPECT_EQ(counters::value(Counter::kAcksSent), parents);
+}
+
+TEST(Counters, ShowNoCharactersThatATerminalObeys) {
+  EXPECT_EQ(in_child([] {
+              prctl(PR_SET_NAME, "\x1b[31m\x9b\x7f\"red");
+              counters::publish();
+              return read_counters(getpid())->program == "?[31m??\"red" ? 0 : 1;
+            }),
+            0);
 }
 
 TEST(Counters, HaveADescriptorThatTheProgramCanNotClose) {
