@@ -44,6 +44,7 @@ bool put(T* to, const T& from) {
   return copy_guarded(to, &from, sizeof from);
 }
 
+// Linux returns 0 for a writev of no bytes without asking the socket, unlike for a send of none.
 bool empty(const iovec* pieces, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (pieces[i].iov_len != 0) return false;
@@ -159,7 +160,8 @@ template <class KernelCall>
   const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
   if (plain && bypass_library(fd, known, result, call)) return kernel_sent(result);
   const Call socket = may_use_lane(fd);
-  if (!socket || bytes == 0 || bytes > SSIZE_MAX) return kernel_sent(call());
+  const bool nothing_urgent = bytes == 0 && (flags & kKernelSends) != 0;
+  if (!socket || nothing_urgent || bytes > SSIZE_MAX) return kernel_sent(call());
   if ((flags & kKernelSends) != 0) {
     leave_to_send(fd, *socket, flags);
     const signals::Outside outside;
@@ -230,11 +232,12 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
     }
     if (known->modes.carries_messages()) return messages::send(fd, message, flags);
     const Call socket = may_use_lane(fd);
-    if (!socket || !take(given, message) || refused(given.msg_iov, given.msg_iovlen) ||
-        empty(given.msg_iov, given.msg_iovlen)) {
+    if (!socket || !take(given, message) || refused(given.msg_iov, given.msg_iovlen)) {
       return kernel_sent(libc::sendmsg(fd, message, flags));
     }
-    if ((flags & kKernelSends) != 0 || given.msg_controllen != 0) {
+    const bool plain = (flags & kKernelSends) == 0 && given.msg_controllen == 0;
+    if (!plain && empty(given.msg_iov, given.msg_iovlen)) return kernel_sent(libc::sendmsg(fd, message, flags));
+    if (!plain) {
       leave_to_send(fd, *socket, flags);
       const signals::Outside outside;
       return kernel_sent(libc::sendmsg(fd, message, flags));

@@ -137,14 +137,21 @@ Attempt finish_on_lane(Socket& socket, bool looked) {
   return is_coming_down(socket) ? Attempt::kAgain : Attempt::kDone;
 }
 
+// A reset that the kernel has told to another call. kDone: there is none.
+Attempt untold_reset(Socket& socket) {
+  const int error = socket.reset.take_untold();
+  if (error == 0) return Attempt::kDone;
+  errno = error;
+  return error == EPIPE ? Attempt::kPipe : Attempt::kFailed;
+}
+
 Attempt send_in_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                        ssize_t& bytes) {
   if (socket.tx.shut_later) return Attempt::kPipe;
   if (!send_unacked(socket, fd)) return Attempt::kAgain;
   if (socket.reset) return socket.reset.fail(Attempt::kPipe);
-  if (skip == 0 && socket.reset.is_untold()) {
-    errno = socket.reset.take_untold();
-    if (errno != 0) return errno == EPIPE ? Attempt::kPipe : Attempt::kFailed;
+  if (skip == 0) {
+    if (const Attempt told = untold_reset(socket); told != Attempt::kDone) return told;
   }
   IovecTail rest(pieces, count, skip, ~0ull);
   bytes = libc::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
@@ -201,6 +208,12 @@ void await_sent(Socket& socket, int fd, std::uint64_t ticket) {
   while (!wait_for_completion(sent)) fall_back(socket, fd);
 }
 
+// To be called without a lock, as the signal handler may use the socket.
+void fail_with_pipe(int flags) {
+  if ((flags & MSG_NOSIGNAL) == 0) raise(SIGPIPE);
+  errno = EPIPE;
+}
+
 ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct) {
   const std::size_t wanted = total(pieces, count);
   std::size_t done = 0;
@@ -218,11 +231,7 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
       fall_back(socket, fd);
       continue;
     }
-    if (attempt == Attempt::kPipe && done == 0) {
-      // No lock is held here, as the signal handler may use the socket.
-      if ((flags & MSG_NOSIGNAL) == 0) raise(SIGPIPE);
-      errno = EPIPE;
-    }
+    if (attempt == Attempt::kPipe && done == 0) fail_with_pipe(flags);
     if (attempt == Attempt::kFailed || attempt == Attempt::kPipe) {
       return done != 0 ? static_cast<ssize_t>(done) : -1;
     }
@@ -242,6 +251,24 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
       return done != 0 ? static_cast<ssize_t>(done) : -1;
     }
   }
+}
+
+// A send of no bytes is the kernel's, unless the direction has ended in a way that the kernel does not know of.
+ssize_t send_nothing(Socket& socket, int fd, int flags) {
+  Attempt attempt;
+  {
+    const std::scoped_lock guard(socket.tx.lock);
+    fd = socket.current(fd);
+    attempt = socket.reset          ? socket.reset.fail(Attempt::kPipe)
+              : socket.tx.shut_later ? Attempt::kPipe
+                                     : untold_reset(socket);
+  }
+  if (attempt == Attempt::kDone) {
+    const msghdr nothing{};
+    return libc::sendmsg(fd, &nothing, flags);
+  }
+  if (attempt == Attempt::kPipe) fail_with_pipe(flags);
+  return -1;
 }
 
 // The paper's registered sends: the data goes from the program's memory, so the call returns only when the lane needs
@@ -269,6 +296,7 @@ ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) 
     return -1;
   }
   const std::size_t wanted = total(pieces, count);
+  if (wanted == 0) return send_nothing(*this, fd, flags);
   if (wanted > options().copy_limit && count == 1 && tx.route == Phase::kLane &&
       modes.blocks(fd, flags)) {
     return send_registered(*this, fd, pieces[0], flags);

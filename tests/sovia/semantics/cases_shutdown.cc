@@ -173,6 +173,44 @@ CASE(shutdown, of_both_resets_when_more_comes, kCold | kWarm) {
   }
 }
 
+CASE(shutdown, of_both_resets_when_more_comes_and_no_bytes_are_sent, kCold | kWarm) {
+  Fd s = t.pair();
+  if (t.client()) {
+    const Counted signals(SIGPIPE);
+    t.note("shutdown", shutdown(s, SHUT_RDWR));
+    t.meet();
+    wait_for(s, POLLERR);
+    t.note("write 0", write(s, "x", 0));
+    t.note("write 0", write(s, "x", 0));
+    t.note("writev 0", writev(s, nullptr, 0));
+    t.note("send 0", send(s, "x", 0, MSG_NOSIGNAL));
+    t.note("signals", Counted::seen());
+    t.meet();
+  } else {
+    t.meet();
+    wait_for(s, POLLIN | POLLRDHUP);
+    t.note("send", send(s, "after", 5, 0));
+    wait_for(s, POLLIN, POLLERR | POLLHUP);
+    t.meet();
+  }
+}
+
+CASE(shutdown, of_writing_ends_sends_of_no_bytes, kEach) {
+  Fd s = t.pair({.send_buffer = 20'000, .receive_buffer = 20'000});
+  if (t.client()) {
+    const Counted signals(SIGPIPE);
+    const std::string much(1 << 20, 'w');
+    t.note("a part", send(s, much.data(), much.size(), MSG_DONTWAIT) > 0);
+    t.note("shutdown", shutdown(s, SHUT_WR));
+    t.note("write 0", write(s, "x", 0));
+    t.note("send 0", send(s, "x", 0, MSG_NOSIGNAL));
+    t.note("signals", Counted::seen());
+    t.meet();
+  } else {
+    t.meet();
+  }
+}
+
 CASE(shutdown, twice, kEach) {
   Fd s = t.pair();
   if (t.client()) {
