@@ -316,10 +316,26 @@ void close_kept_descriptor(LaneEndpoint& end) {
   libc::close(kept);
 }
 
+namespace {
+
+// Takes the lane off the queue of look_at().
+void unqueue(const LaneEndpoint& end) {
+  const std::scoped_lock guard(requests().lock);
+  for (BackgroundLane** at = &requests().queue; *at != nullptr;) {
+    if (*at == &end) {
+      *at = end.next_queued;
+    } else {
+      at = &(*at)->next_queued;
+    }
+  }
+}
+
+}  // namespace
+
 bool free_end(std::size_t index) {
   LaneEndpoint* const end = state().ends[index];
   held_sends::forget(*end);
-  // Arrivals are paused so that nothing can queue this lane any more.
+  // Arrivals are paused so that none can queue this lane any more.
   engine::pause();
   {
     const std::scoped_lock guard(requests().lock);
@@ -330,18 +346,13 @@ bool free_end(std::size_t index) {
     state().ends[index] = state().ends.back();
     state().ends.pop_back();
     std::erase(requests().lanes, static_cast<BackgroundLane*>(end));
-    for (BackgroundLane** at = &requests().queue; *at != nullptr;) {
-      if (*at == end) {
-        *at = end->next_queued;
-      } else {
-        at = &(*at)->next_queued;
-      }
-    }
   }
   if (!end->may_park || !state().vi_cache.put(*end)) {
     end->vi.destroy();
     engine::count_lanes(-1);
   }
+  // PARK may have failed, which queues the lane.
+  unqueue(*end);
   engine::go_on();
   close_kept_descriptor(*end);
   settle_early_claim(*end);

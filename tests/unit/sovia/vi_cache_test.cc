@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 
+#include "sovia/background/background_state.h"
 #include "sovia/process/clock.h"
 #include "sovia/socket/socket_pool.h"
 #include "tests/unit/sovia/fake_transport.h"
@@ -27,6 +28,7 @@ class ViCacheTest : public testing::Test {
     near_.connect(far_);
     far_.connect(near_);
   }
+  ~ViCacheTest() override { requests().queue = nullptr; }  // no thread looks at the lanes of these tests
   // This process called the peer, or was called by it, at the peer's port 80 or its own.
   void vi_cache(Role role) {
     end_ = std::make_unique<LaneEndpoint>(socket_->reference(), *socket_, near_, options_);
@@ -172,6 +174,19 @@ TEST_F(ViCacheTest, OffersThatNobodyWantsEnd) {
   peer_wakes(reversed(flow(Role::kAccepted, 7)));
   cache_.tidy(now_ns() + ViCache::kKeptNs / 2);
   EXPECT_TRUE(cache_.empty());
+}
+
+TEST_F(ViCacheTest, ALaneThatFailsToParkIsNotLeftInTheQueueOfTheThread) {
+  auto* const end = new LaneEndpoint(socket_->reference(), *socket_, near_, options_);
+  end->role = Role::kCaller;
+  end->may_park = end->replaced = true;
+  state().ends.push_back(end);
+  engine::count_lanes(1);
+  near_.break_down();
+  EXPECT_TRUE(free_end(0));
+  EXPECT_EQ(near_.failures(), 1u);
+  EXPECT_TRUE(state().vi_cache.empty());
+  EXPECT_EQ(requests().queue, nullptr);
 }
 
 TEST_F(ViCacheTest, WithoutARoleThereIsNone) {
