@@ -4,8 +4,16 @@
 #
 # The thread sanitizer's takes as long to build as all else that ./check runs: `make check-threads`.
 
-check_LTLIBRARIES += libvipl_asan.la
+# Where all is watched they would be watched twice.
 EXTRA_LTLIBRARIES = libvipl_tsan.la
+EXTRA_PROGRAMS += tests/conformance/vipl-conformance-tsan
+if SANITIZED
+EXTRA_LTLIBRARIES += libvipl_asan.la
+EXTRA_PROGRAMS += tests/conformance/vipl-conformance-asan
+else
+check_LTLIBRARIES += libvipl_asan.la
+check_PROGRAMS += tests/conformance/vipl-conformance-asan
+endif
 libvipl_tsan_la_SOURCES = $(libvipl_la_SOURCES)
 nodist_libvipl_tsan_la_SOURCES = $(nodist_libvipl_la_SOURCES)
 libvipl_tsan_la_CXXFLAGS = $(libvipl_la_CXXFLAGS) -fsanitize=thread -Wno-tsan -static
@@ -15,8 +23,6 @@ nodist_libvipl_asan_la_SOURCES = $(nodist_libvipl_la_SOURCES)
 libvipl_asan_la_CXXFLAGS = $(libvipl_la_CXXFLAGS) -fsanitize=address,undefined -static
 libvipl_asan_la_LIBADD = -lpthread
 
-check_PROGRAMS += tests/conformance/vipl-conformance-asan
-EXTRA_PROGRAMS += tests/conformance/vipl-conformance-tsan
 tests_conformance_vipl_conformance_tsan_SOURCES = \
 	$(tests_conformance_vipl_conformance_SOURCES) tests/conformance/sanitizer_options.cc
 nodist_tests_conformance_vipl_conformance_tsan_SOURCES = $(nodist_tests_conformance_vipl_conformance_SOURCES)
@@ -30,10 +36,11 @@ tests_conformance_vipl_conformance_asan_LDFLAGS = $(AM_LDFLAGS) -export-dynamic 
 tests_conformance_vipl_conformance_asan_LDADD = \
 	$(tests_conformance_vipl_conformance_OBJECTS) libvipl_asan.la $(TEST_LIBS)
 
-# All integration tests that can run so, and the conformance suite with the thread sanitizer.
+# All integration tests that can run so.
 phony_targets += check-sanitized
-check-sanitized: check-threads
+check-sanitized:
 	$(srcdir)/tests/sanitized/check_sanitized
+	$(srcdir)/tests/sanitized/check_sanitized --threads
 EXTRA_DIST += tests/sanitized/check_sanitized
 
 phony_targets += check-threads
