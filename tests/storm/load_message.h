@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +17,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <string>
 
 namespace load {
 
@@ -30,6 +32,7 @@ static_assert(sizeof(Ledger) == 128);
 
 inline Ledger* ledger;
 inline int own_slot;
+inline int wrong_file = -1;
 
 struct Head {
   std::uint64_t connection, number;
@@ -68,14 +71,16 @@ inline std::uint32_t fill(unsigned char* data, std::uint64_t connection, std::ui
   return length;
 }
 
-// Prints a mistake, for the watcher to find in the output, and counts it.
+// Counts a mistake, and tells of it in the file beside the ledger: what a rank of an MPI program prints may be lost when
+// the program is aborted.
 inline void wrong(const char* what, const Head& head, std::uint64_t connection, std::uint64_t number) {
   ++ledger->wrong;
-  std::printf("wrong: %s: connection %016llx number %llu length %u, expected %016llx number %llu\n",
-              what, static_cast<unsigned long long>(head.connection),
-              static_cast<unsigned long long>(head.number), head.length,
-              static_cast<unsigned long long>(connection), static_cast<unsigned long long>(number));
-  std::fflush(stdout);
+  char line[256];
+  const int length = std::snprintf(
+      line, sizeof line, "slot %d: %s: connection %016llx number %llu length %u, expected %016llx number %llu\n", own_slot,
+      what, static_cast<unsigned long long>(head.connection), static_cast<unsigned long long>(head.number), head.length,
+      static_cast<unsigned long long>(connection), static_cast<unsigned long long>(number));
+  if (write(wrong_file, line, static_cast<std::size_t>(length)) != length) std::perror("the file of mistakes");
 }
 
 // Prints why a connection has ended, and when, for the reader of a watcher's output that tells of a loss.
@@ -99,6 +104,7 @@ inline bool open_ledger(const char* path, int slot) {
   void* const map = mmap(nullptr, 64 * sizeof(Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (map == MAP_FAILED) return false;
   own_slot = slot % 64;
+  wrong_file = open((std::string(path) + ".wrong").c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   ledger = static_cast<Ledger*>(map) + own_slot;
   return true;
 }

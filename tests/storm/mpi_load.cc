@@ -4,7 +4,7 @@
 //   mpi_load LEDGER SLOT     rank N counts in slot SLOT + N
 //
 // A round is kWindow messages each way, every kLongEvery rounds one of kLongBytes besides, and a sum over all ranks,
-// which says that both are in the same round.
+// which says that both are in the same round. A changed long message is told of with its first wrong word as its number.
 #define OMPI_SKIP_MPICXX 1  // C++ classes of its own, which are gone from MPI
 #include <mpi.h>
 
@@ -79,7 +79,8 @@ void exchange_long(std::uint64_t round) {
   fill_long(expected, 1 - rank, round);
   MPI_Sendrecv(out.data(), kLongBytes, MPI_BYTE, 1 - rank, kLongTag, in.data(), kLongBytes, MPI_BYTE, 1 - rank, kLongTag,
                MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  check(in == expected, "changed long message", Head{}, 0, round);
+  const auto differs = std::mismatch(in.begin(), in.end(), expected.begin()).first - in.begin();
+  check(in == expected, "changed long message", Head{0, static_cast<std::uint64_t>(differs), kLongBytes / 8}, 0, round);
   ++ledger->verified;
   ledger->verified_bytes += kLongBytes;
 }

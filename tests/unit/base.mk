@@ -70,6 +70,8 @@ TESTS += tests/unit/xdp/local_test
 tests_unit_xdp_local_test_SOURCES = tests/unit/xdp/local_tap_test.cc tests/unit/xdp/local_test.cc \
 	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h xdp/local/local_tap.h
 tests_unit_xdp_local_test_CPPFLAGS = $(TEST_CPPFLAGS)
+if !SANITIZED
 tests_unit_xdp_local_test_CXXFLAGS = $(AM_CXXFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all
 tests_unit_xdp_local_test_LDFLAGS = $(AM_LDFLAGS) -fsanitize=address,undefined
+endif
 tests_unit_xdp_local_test_LDADD = $(TEST_LIBS)
