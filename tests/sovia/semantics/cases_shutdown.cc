@@ -173,14 +173,14 @@ CASE(shutdown, of_both_resets_when_more_comes, kCold | kWarm) {
   }
 }
 
-CASE(shutdown, of_both_resets_when_more_comes_and_no_bytes_are_sent, kCold | kWarm) {
+CASE(shutdown, of_both_tells_a_send_of_no_bytes_of_no_reset_again, kCold | kWarm) {
   Fd s = t.pair();
   if (t.client()) {
     const Counted signals(SIGPIPE);
     t.note("shutdown", shutdown(s, SHUT_RDWR));
     t.meet();
     wait_for(s, POLLERR);
-    t.note("write 0", write(s, "x", 0));
+    t.note("send", send(s, "x", 1, MSG_NOSIGNAL));
     t.note("write 0", write(s, "x", 0));
     t.note("writev 0", writev(s, nullptr, 0));
     t.note("send 0", send(s, "x", 0, MSG_NOSIGNAL));
