@@ -534,6 +534,22 @@ TEST(Names, AreFoundOnTheLinkOrReportedAsUnknown) {
   EXPECT_EQ(finish(pair, *pair.client, ask).result, vip::kInvalidParameter);
 }
 
+TEST(Names, AreFoundUnderHeavyLoss) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Pair pair(seed);
+    SimFaults faults;
+    faults.loss = 0.2;
+    pair.network.set_faults(faults);
+    CommandBody ask{};
+    ask.op = Op::kHostByName;
+    std::strcpy(ask.name, "b");
+    EXPECT_EQ(finish(pair, *pair.client, ask).result, vip::kSuccess) << "seed " << seed;
+    // An unknown name is not worth more than a second.
+    std::strcpy(ask.name, "nobody");
+    EXPECT_EQ(finish(pair, *pair.client, ask, 1001 * kMillisecond).result, vip::kErrorNameService);
+  }
+}
+
 TEST(Names, OfTwoHostsThatAnswerToOneAreReported) {
   Pair pair;
   Host third(pair.network, 3, small_limits(), 3);
