@@ -48,7 +48,9 @@ void renew(T& object) {
 // Moves unread bytes that this process alone can read to shared memory: the rest of inherited bytes, then the kernel's
 // bytes that come before the lane's, then the lane's. Both locked.
 void gather_unread(Socket& socket, int fd) {
-  if (socket.link.end == nullptr || socket.reset) return;
+  if (socket.link.end == nullptr) return;
+  // A reset drops the kernel's bytes. The lane's can still be read, if none of the kernel's come before them.
+  if (socket.reset && socket.rx.route != Phase::kLane) return;
   Lane& lane = socket.link.end->lane;
   std::size_t bytes;
   {

@@ -33,7 +33,7 @@ bool begin_undisturbed(Socket& socket, int flags) {
   const std::scoped_lock guard(socket.rx.lock);
   if (!alone && !socket.demand.was_refused()) return false;
   if (!socket.link.is_idle() || socket.link.end != nullptr) return false;
-  if (socket.rx.inherited != nullptr || socket.reset) return false;
+  if (socket.rx.inherited != nullptr || socket.reset || socket.reset.is_untold()) return false;
   socket.rx.undisturbed.fetch_add(1, std::memory_order_relaxed);
   return true;
 }

@@ -370,6 +370,35 @@ CASE(passing, both_have_the_bytes_unread, kEach | kAlone) {
   send_all(s, "ok");
 }
 
+CASE(passing, of_a_reset_connection_has_the_bytes_unread, kCold | kWarm | kAlone) {
+  if (t.client()) {
+    const Fd s = t.pair();
+    send_all(s, "before");
+    t.meet();
+    t.meet();
+    wait_for(s, POLLRDHUP);
+    t.note("send", send(s, "after", 5, 0));
+    wait_for(s, POLLERR);
+    t.meet();
+    return;
+  }
+  Channel channel;
+  const pid_t child = fork_child([&] {
+    channel.parent.close();
+    const Fd s = receive_descriptor(channel.child);
+    return read_exactly(s, 6) == "before" ? 0 : 1;
+  });
+  Fd s = t.pair();
+  t.meet();
+  wait_for_bytes(s, 6);
+  t.note("shutdown", shutdown(s, SHUT_RDWR));
+  t.meet();
+  wait_for(s, POLLERR);
+  send_descriptor(channel.parent, s);
+  t.say(wait_child(child));
+  t.meet();
+}
+
 CASE(passing, there_and_back, kEach | kAlone) {
   if (t.client()) {
     Fd s = t.pair();

@@ -97,6 +97,20 @@ TEST_F(Untold, IsToldAfterASendThatHadSentAPart) {
   EXPECT_EQ(errno, EPIPE);
 }
 
+TEST_F(Untold, IsToldAfterAReceiveThatHadGotAPart) {
+  ASSERT_EQ(::send(far_, "answer", 6, 0), 6);
+  ASSERT_EQ(sovia_send(near_, "x", 1, MSG_NOSIGNAL), 1);
+  pollfd unread{far_, POLLIN, 0};
+  ASSERT_EQ(::poll(&unread, 1, 10'000), 1);
+  ::close(far_);
+  table::find(near_)->demand.put_off();  // calls that wait may be the kernel's alone
+  char to[16];
+  EXPECT_EQ(sovia_recv(near_, to, sizeof to, MSG_WAITALL), 6);
+  EXPECT_EQ(sovia_recv(near_, to, sizeof to, 0), -1);
+  EXPECT_EQ(errno, ECONNRESET);
+  EXPECT_EQ(sovia_recv(near_, to, sizeof to, 0), 0);
+}
+
 // Behind the peer's end the reset is EPIPE, which poll() tells of until a call has.
 TEST_F(Untold, IsToldBehindThePeersEnd) {
   const std::string more(4 << 20, 'm');
