@@ -60,10 +60,43 @@ void reset_connection(Socket& socket, int fd) {
 
 namespace {
 
+// Moves the kernel's bytes that come before the lane's to memory, as the reset drops what the kernel has. They are read
+// before the reset is told. Both locked.
+void keep_unread(Socket& socket, int fd) {
+  RxStream& rx = socket.rx;
+  if (socket.reset || (rx.route != Phase::kKernel && rx.route != Phase::kDrain)) return;
+  int unread = 0;
+  if (libc::ioctl(fd, SIOCINQ, &unread) != 0 || unread <= 0) return;
+  std::size_t bytes = static_cast<std::size_t>(unread);
+  if (rx.route == Phase::kDrain) bytes = std::min(bytes, static_cast<std::size_t>(rx.kernel_left));
+  const std::size_t rest = rx.inherited_left();
+  InheritedBytes* const kept = make_inherited_bytes(rest + bytes);
+  if (kept == nullptr) return;
+  const iovec first{kept->data(), rest};
+  const std::size_t before = rest != 0 ? read_inherited_bytes(*rx.inherited, &first, 1, 0, false) : 0;
+  const ssize_t got = libc::recv(fd, kept->data() + before, bytes, MSG_DONTWAIT);
+  const std::uint64_t read = got > 0 ? static_cast<std::uint64_t>(got) : 0;
+  kept->set_bytes(before + read);
+  rx.replace_inherited(kept);
+  counters::add(Counter::kBytesReceivedKernel, read);
+  rx.kernel_read += read;
+  if (rx.route != Phase::kDrain) return;
+  rx.kernel_left -= read;
+  if (rx.kernel_left == 0) socket.receiving_changed(RouteEvent::kDrained);
+}
+
+// Resets the connection because this end can't send all that it has to. What has been received stays.
+void reset_sending(Socket& socket, int fd) {
+  const int before = errno;
+  keep_unread(socket, fd);
+  errno = before;
+  reset_connection(socket, fd);
+}
+
 // Keeps a copy of the bytes that are not known to have arrived, behind a record, for the kernel to send.
 void keep_unsent(Socket& socket, int fd, Lane& lane) {
   const LaneLoss::Fall falls = lane.loss.falls();
-  if (falls == LaneLoss::Fall::kImpossible) return reset_connection(socket, fd);
+  if (falls == LaneLoss::Fall::kImpossible) return reset_sending(socket, fd);
   const std::size_t record = falls == LaneLoss::Fall::kRecord ? sizeof(Resume) : 0;
   const std::size_t bytes = record + lane.ring.unsent();
   if (socket.tx.route == Phase::kLane || bytes != 0) socket.sending_changed(RouteEvent::kLaneEnded);
@@ -78,7 +111,7 @@ void keep_unsent(Socket& socket, int fd, Lane& lane) {
   const bool nothing_known = record_comes();
   socket.tx.unacked.held_until = lane.ring.unsent() == 0 && nothing_known ? now_ns() + kRecordAloneNs : 0;
   std::byte* const copy = socket.tx.unacked.begin(bytes);
-  if (copy == nullptr) return reset_connection(socket, fd);
+  if (copy == nullptr) return reset_sending(socket, fd);
   if (record != 0) {
     Resume resume{};
     resume.closes = lane.control.closes();
@@ -90,7 +123,7 @@ void keep_unsent(Socket& socket, int fd, Lane& lane) {
   }
   if (!lane.ring.copy_unsent(copy + record)) {
     socket.tx.unacked.drop();
-    return reset_connection(socket, fd);
+    return reset_sending(socket, fd);
   }
   send_unacked(socket, fd, true);
 }
@@ -98,7 +131,7 @@ void keep_unsent(Socket& socket, int fd, Lane& lane) {
 // Data has come to a connection that the program has shut down both ways. For the peer its end comes first.
 void refuse(Socket& socket, int fd) {
   if (socket.tx.shut_later.exchange(false)) libc::shutdown(fd, SHUT_WR);
-  reset_connection(socket, fd);
+  reset_sending(socket, fd);
 }
 
 }  // namespace

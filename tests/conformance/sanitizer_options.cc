@@ -1,10 +1,4 @@
 // Options of the sanitizers. A report ends the program, so that it is not overlooked.
-//
-// The peer forks a process for each test, which starts threads.
-
-extern "C" const char* __tsan_default_options() {
-  return "halt_on_error=1:exitcode=66:die_after_fork=0";
-}
 
 extern "C" const char* __asan_default_options() { return "exitcode=66:detect_leaks=0"; }
 

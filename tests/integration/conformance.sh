@@ -41,18 +41,14 @@ until viad --counters >/dev/null 2>&1; do
 done
 END
 
-# The suite: as it is, or with a library that a sanitizer watches. gcc's thread sanitizer does not
-# know all of the places where the kernel may put things.
-plain=(vipl-conformance)
-threads=(setarch -R vipl-conformance-tsan)
-addresses=(vipl-conformance-asan)
-declare -n suite=plain
+# The suite: as it is, or vipl-conformance-asan, with a library that sanitizers watch.
+suite=vipl-conformance
 
 # serve HOST: starts the peer there, as $server.
 serve() {
   local placement=$on_a
   [ "$1" = a ] || placement=$on_b
-  start "$1" "$work/peer.log" env VIADUCT_PLACEMENT="$placement" "${suite[@]}" --serve
+  start "$1" "$work/peer.log" env VIADUCT_PLACEMENT="$placement" "$suite" --serve
   server=$last
   within 10 grep -q serving "$work/peer.log" || {
     cat "$work/peer.log"
@@ -76,7 +72,7 @@ stop_serving() {
 conform() {
   local mode=$1 is=0
   shift
-  on a timeout 900 env VIADUCT_PLACEMENT="$on_a" "${suite[@]}" "$@" \
+  on a timeout 900 env VIADUCT_PLACEMENT="$on_a" "$suite" "$@" \
     >"$work/suite.log" 2>&1 </dev/null || is=$?
   sed -n -E -e "s/^\[       OK \] (.*) \(.*/ok: $mode: \1/p" \
     -e "s/^\[  SKIPPED \] (.*) \(.*/skipped: $mode: \1/p" \

@@ -86,6 +86,19 @@ TEST(KilledPeer, ResetsTheConnectionIfItMayHaveBegun) {
   EXPECT_EQ(receive(connection), 0);
 }
 
+// The peer may have got the end that was sent behind START, or not even START.
+TEST(BrokenLane, ResetsTheConnectionBehindTheKernelsBytes) {
+  Connection connection;
+  connection.open_lane();
+  connection.peer_sends("kernel's");
+  connection.sends("x");
+  ASSERT_EQ(sovia_shutdown(connection.fd(), SHUT_WR), 0);
+  connection.lane_breaks();
+  EXPECT_EQ(connection.receive(), "kernel's");
+  EXPECT_EQ(receive(connection), -ECONNRESET);
+  EXPECT_EQ(receive(connection), 0);
+}
+
 // The data behind START comes through the kernel, if the peer's process lives and only its lane is gone.
 TEST(BrokenLane, EndsTheStreamOfAPeerThatEndsLater) {
   Connection connection;
