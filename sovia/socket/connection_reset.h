@@ -18,10 +18,16 @@ class ConnectionReset {
   operator bool() const { return happened_.load(); }
   // Notes the reset. True the first time.
   bool happens() { return !happened_.exchange(true); }
-  bool is_told() const { return told_.load(std::memory_order_relaxed); }
+  bool is_told() const { return told().load(std::memory_order_relaxed); }
+  // Processes that share the connection since a fork tell of its reset once: `told` lies in memory of them all. It stays
+  // valid.
+  void share_told(std::atomic<bool>& told) {
+    if (told_.load()) told.store(true);
+    shared_told_.store(&told);
+  }
   // ECONNRESET for the first call that meets the reset, as with TCP; then `once_told`.
   Attempt fail(Attempt once_told) {
-    if (told_.exchange(true)) return once_told;
+    if (told().exchange(true)) return once_told;
     errno = ECONNRESET;
     return Attempt::kFailed;
   }
@@ -44,17 +50,30 @@ class ConnectionReset {
     errno = ECONNRESET;
     return true;
   }
-  // The value of getsockopt(SO_ERROR), which tells of the reset, too, where the kernel has said `error`.
+  // The kernel has told the program of this error: nothing can be sent any more, on a lane neither.
+  void kernel_tells(int error) {
+    if (error == ECONNRESET || error == EPIPE || error == ETIMEDOUT) ended_by_kernel_.store(true);
+  }
+  bool ended_by_kernel() const { return ended_by_kernel_.load(std::memory_order_relaxed); }
+  // The value of getsockopt(SO_ERROR), where the kernel has said `error`. Behind an own reset the kernel says ECONNRESET,
+  // whether a call has told of it or not.
   int tell(int error) {
-    const bool new_here = happened_.load() && !told_.exchange(true);
+    kernel_tells(error);
     const int of_kernel = take_untold();
-    if (error != 0 || !new_here) return error != 0 ? error : of_kernel;
-    return ECONNRESET;
+    if (happened_.load()) return told().exchange(true) ? 0 : ECONNRESET;
+    return error != 0 ? error : of_kernel;
   }
 
  private:
+  std::atomic<bool>& told() {
+    std::atomic<bool>* const shared = shared_told_.load(std::memory_order_relaxed);
+    return shared != nullptr ? *shared : told_;
+  }
+  const std::atomic<bool>& told() const { return const_cast<ConnectionReset*>(this)->told(); }
+
   enum class Untold : std::uint8_t { kNothing, kReset, kPipe };
-  std::atomic<bool> happened_{false}, told_{false};
+  std::atomic<bool> happened_{false}, told_{false}, ended_by_kernel_{false};
+  std::atomic<std::atomic<bool>*> shared_told_{nullptr};
   std::atomic<Untold> untold_{Untold::kNothing};
 };
 

@@ -55,7 +55,19 @@ void reset_connection(Socket& socket, int fd) {
   unspecified.sa_family = AF_UNSPEC;
   const int error = errno;
   libc::connect(fd, &unspecified, sizeof unspecified);
+  libc::shutdown(fd, SHUT_RDWR);  // fails, but a receive returns 0 from now on and a send EPIPE, as behind a reset
   errno = error;
+}
+
+Attempt tell_reset(Socket& socket, int fd, Attempt once_told) {
+  const Attempt attempt = socket.reset.fail(once_told);
+  if (attempt != Attempt::kFailed) return attempt;
+  // The kernel would tell of it again.
+  int of_kernel = 0;
+  socklen_t length = sizeof of_kernel;
+  libc::getsockopt(fd, SOL_SOCKET, SO_ERROR, &of_kernel, &length);
+  errno = ECONNRESET;
+  return attempt;
 }
 
 namespace {

@@ -110,7 +110,10 @@ void share(Socket& socket, int fd) {
   socket.rx.read_known = false;  // other processes may read from now on
   if (socket.handoff.holders == nullptr) {
     socket.handoff.holders = make_holders();
-    if (socket.handoff.holders != nullptr) socket.handoff.holders->lanes.store(socket.link.number.load());
+    if (socket.handoff.holders != nullptr) {
+      socket.handoff.holders->lanes.store(socket.link.number.load());
+      socket.reset.share_told(socket.handoff.holders->reset_told);
+    }
   }
   if (socket.handoff.holders != nullptr) {
     socket.handoff.holders->count.fetch_add(1);

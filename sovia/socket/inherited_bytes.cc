@@ -243,7 +243,7 @@ InheritedBytes::Take InheritedBytes::take_record_alone(int fd, std::uint64_t& ta
   return Take::kDone;
 }
 
-// Holders are never freed: a socket that has seen a fork costs eight bytes.
+// Holders are never freed: a socket that has seen a fork costs twelve bytes.
 Holders* make_holders() {
   static std::mutex lock;
   static Holders* page = nullptr;

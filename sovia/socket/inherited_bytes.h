@@ -15,6 +15,7 @@ namespace viaduct::sovia {
 struct Holders {
   std::atomic<std::int32_t> count;
   std::atomic<std::uint32_t> lanes;  // the number that the connection has had, in any process
+  std::atomic<bool> reset_told;      // one of the processes has told its program that the connection was reset
 };
 
 // Holders of a socket that one process holds; nullptr if there is no memory.

@@ -94,10 +94,10 @@ void count_kernel_bytes(Socket& socket, std::uint64_t bytes) {
 Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                             int flags, ssize_t& bytes) {
   bytes = 0;
-  if (!meet_early_record(socket, fd)) return socket.reset ? socket.reset.fail(Attempt::kDone) : Attempt::kAgain;
+  if (!meet_early_record(socket, fd)) return socket.reset ? tell_reset(socket, fd, Attempt::kDone) : Attempt::kAgain;
   if (record_is_next(socket)) {
     if (!take_record(socket, fd)) return socket.rx.shut ? Attempt::kDone : Attempt::kAgain;
-    if (socket.reset) return socket.reset.fail(Attempt::kDone);
+    if (socket.reset) return tell_reset(socket, fd, Attempt::kDone);
     drop_empty_record(socket);
   }
   // The kernel would step over the mark. A receive that has a part ends there, as with TCP.
@@ -105,6 +105,7 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
   const std::uint64_t limit = socket.rx.route == Phase::kDrain ? socket.rx.kernel_left : ~0ull;
   IovecTail rest(pieces, count, skip, limit);
   bytes = libc::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
+  if (bytes < 0) socket.reset.kernel_tells(errno);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
   if (bytes == 0 && rest.bytes() != 0 && socket.reset.fail_receive()) return Attempt::kFailed;
   // The end of the kernel's stream is the end of the connection only when the lane's end has come.
@@ -173,7 +174,7 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
 Attempt receive_from_route(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                            ssize_t& bytes, bool& moved) {
   if (socket.reset && (socket.link.end == nullptr || socket.rx.route == Phase::kKernelAgain)) {
-    return socket.reset.fail(Attempt::kDone);
+    return tell_reset(socket, fd, Attempt::kDone);
   }
   if (socket.link.end == nullptr) return receive_from_kernel(socket, fd, pieces, count, skip, flags, bytes);
   bool cut = false;
@@ -184,7 +185,7 @@ Attempt receive_from_route(Socket& socket, int fd, const iovec* pieces, std::siz
     fall_back_locked(socket, fd);
     moved = true;
   }
-  if (socket.reset && socket.rx.route != Phase::kDrain) return socket.reset.fail(Attempt::kDone);
+  if (socket.reset && socket.rx.route != Phase::kDrain) return tell_reset(socket, fd, Attempt::kDone);
   if (socket.fallback.done && socket.rx.route == Phase::kLane) {
     socket.receiving_changed(RouteEvent::kLaneEnded);
     background::look_at(*socket.link.end);

@@ -43,7 +43,7 @@ bool go_up(Socket& socket, int fd) {
   std::uint64_t before, unsent;
   if (socket.tx.lane_forbidden || !lane.greeting.may_start() || lane.control.broken()) return false;
   if (lane.control.sending() != Lane::State::kIdle) return false;
-  if (lane.control.peer_closed() || lane.control.peer_leaves()) return false;
+  if (lane.control.peer_closed() || lane.control.peer_leaves() || socket.reset.ended_by_kernel()) return false;
   if (!bytes_written(fd, socket.modes.opener(), before, unsent)) return false;
   lane.control.start(before);
   if (lane.control.sending() != Lane::State::kUp) return false;
@@ -66,7 +66,7 @@ bool choose_route(Socket& socket, int fd) {
     socket.sending_changed(RouteEvent::kLaneEnded);
     came_down = true;
   }
-  if (socket.tx.route == Phase::kLane && lane.control.peer_closed()) {
+  if (socket.tx.route == Phase::kLane && (lane.control.peer_closed() || socket.reset.ended_by_kernel())) {
     // The direction goes down, so that the kernel returns EPIPE or ECONNRESET.
     lane.finish(false);
     socket.sending_changed(RouteEvent::kLaneEnded);
@@ -149,7 +149,7 @@ Attempt send_in_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t 
                        ssize_t& bytes) {
   if (socket.tx.shut_later) return Attempt::kPipe;
   if (!send_unacked(socket, fd)) return Attempt::kAgain;
-  if (socket.reset) return socket.reset.fail(Attempt::kPipe);
+  if (socket.reset) return tell_reset(socket, fd, Attempt::kPipe);
   if (skip == 0) {
     if (const Attempt told = untold_reset(socket); told != Attempt::kDone) return told;
   }
@@ -170,7 +170,7 @@ Attempt try_send(Socket& socket, int fd, const iovec* pieces, std::size_t count,
     RouteMove move(socket);
     const std::scoped_lock guard(socket.tx.lock);
     fd = socket.current(fd);
-    if (socket.reset) return socket.reset.fail(Attempt::kPipe);
+    if (socket.reset) return tell_reset(socket, fd, Attempt::kPipe);
     if (socket.link.end != nullptr) {
       const std::scoped_lock lane_guard(socket.link.end->lane.lock());
       move.happened = choose_route(socket, fd);
@@ -259,13 +259,15 @@ ssize_t send_nothing(Socket& socket, int fd, int flags) {
   {
     const std::scoped_lock guard(socket.tx.lock);
     fd = socket.current(fd);
-    attempt = socket.reset          ? socket.reset.fail(Attempt::kPipe)
+    attempt = socket.reset          ? tell_reset(socket, fd, Attempt::kPipe)
               : socket.tx.shut_later ? Attempt::kPipe
                                      : untold_reset(socket);
   }
   if (attempt == Attempt::kDone) {
     const msghdr nothing{};
-    return libc::sendmsg(fd, &nothing, flags);
+    const ssize_t sent = libc::sendmsg(fd, &nothing, flags);
+    if (sent < 0) socket.reset.kernel_tells(errno);
+    return sent;
   }
   if (attempt == Attempt::kPipe) fail_with_pipe(flags);
   return -1;
