@@ -19,6 +19,14 @@ constexpr int kChanged = -2;  // the set is not the kernel's alone any more
 
 constexpr timespec kNoTime{};
 
+constexpr std::uint32_t kKernelsPart = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
+
+// The kernel's events of a registration at the moment.
+short kernels_part(const Registration& r) {
+  pollfd one{r.fd, static_cast<short>(r.kernel.events & kKernelsPart), 0};
+  return libc::poll(&one, 1, 0) > 0 && (one.revents & POLLNVAL) == 0 ? one.revents : short{0};
+}
+
 class Count {
  public:
   explicit Count(std::atomic<int>& count) : count_(count) { ++count_; }
@@ -199,11 +207,15 @@ int EpollSet::collect(epoll_event* events, int begin, int most) {
     short pending;
     Registration* r = ready_.pop(pending);
     if (r == nullptr) break;
-    const short answer = look_again(r, pending);
+    short answer = look_again(r, pending);
     if (answer == 0) continue;
     if (r->has(EPOLLET) && !(event_bits::plain(answer) & (pending | POLLERR | POLLHUP))) continue;
-    // If one direction is the kernel's, the kernel may have events of this socket, too.
-    if ((r->kernel.events & (EPOLLIN | EPOLLOUT | EPOLLRDHUP)) != 0) kernel_share_.has_part = true;
+    // If one direction is the kernel's, the kernel may have events of this socket, too. Without room for those of others
+    // it is asked for this one.
+    if ((r->kernel.events & kKernelsPart) != 0) {
+      if (count + 1 == most) answer |= r->answer(kernels_part(*r));
+      kernel_share_.has_part = true;
+    }
     emit(*r, answer, events, count);
     if (!r->has(EPOLLET | EPOLLONESHOT)) list(*r, 0);
   }

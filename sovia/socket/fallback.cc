@@ -97,7 +97,7 @@ void keep_unread(Socket& socket, int fd) {
   if (rx.kernel_left == 0) socket.receiving_changed(RouteEvent::kDrained);
 }
 
-// Resets the connection because this end can't send all that it has to. What has been received stays.
+// Resets the connection because this end can't send all that it has to. Received bytes stay.
 void reset_sending(Socket& socket, int fd) {
   const int before = errno;
   keep_unread(socket, fd);

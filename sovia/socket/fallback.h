@@ -29,7 +29,7 @@ void go_on_falling(Socket& socket, int fd);
 bool has_fallen(Socket& socket, LaneEndpoint& end);
 // Resets the connection for both ends, because bytes may be lost. Both locked.
 void reset_connection(Socket& socket, int fd);
-// What a call returns that meets the reset: ECONNRESET the first time, then `once_told`. One stream locked.
+// The result of a call that meets the reset: ECONNRESET the first time, then `once_told`. One stream locked.
 Attempt tell_reset(Socket& socket, int fd, Attempt once_told);
 
 // Waits until the record of a peer that has lost its lane has been taken, if it is certain to come.

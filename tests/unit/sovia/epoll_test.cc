@@ -291,6 +291,17 @@ TEST(EpollRoutes, OneDirectionOnTheLaneTheOtherInTheKernel) {
   EXPECT_EQ(set.wait(), "7:IN|OUT");
 }
 
+TEST(EpollRoutes, BothDirectionsAreToldWhereThereIsRoomForOneEvent) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLOUT, 7), 0);
+  c.receives_on_lane();
+  c.data();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(set.wait(0, 1), "7:IN|OUT");
+  ASSERT_EQ(set.modify(c.fd(), EPOLLIN | EPOLLOUT | kOnce, 7), 0);
+  EXPECT_EQ(set.wait(0, 1), "7:IN|OUT");
+}
+
 TEST(EpollRoutes, AnEndThatTheLaneComesBeforeIsToldAfterIt) {
   Connection c;
   Epoll set;
