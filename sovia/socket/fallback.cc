@@ -38,13 +38,12 @@ bool has_kernel_ended(int fd) {
   return fd >= 0 && libc::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0;
 }
 
-// Whether the kernel has an error to return.
+}  // namespace
+
 bool has_kernel_failed(int fd) {
   pollfd at{fd, 0, 0};
   return libc::poll(&at, 1, 0) > 0 && (at.revents & POLLERR) != 0;
 }
-
-}  // namespace
 
 void reset_connection(Socket& socket, int fd) {
   if (!socket.reset.happens()) return;

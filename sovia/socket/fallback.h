@@ -27,6 +27,8 @@ void fall_back_locked(Socket& socket, int fd);
 short falling(Socket& socket);
 void go_on_falling(Socket& socket, int fd);
 bool has_fallen(Socket& socket, LaneEndpoint& end);
+// Whether the kernel has an error to return.
+bool has_kernel_failed(int fd);
 // Resets the connection for both ends, because bytes may be lost. Both locked.
 void reset_connection(Socket& socket, int fd);
 // The result of a call that meets the reset: ECONNRESET the first time, then `once_told`. One stream locked.
