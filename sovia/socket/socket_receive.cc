@@ -67,6 +67,7 @@ ssize_t receive_undisturbed(Socket& socket, int fd, const iovec* pieces, std::si
 bool has_ended(Socket& socket, int fd) {
   {
     const std::scoped_lock guard(socket.rx.lock);
+    if (socket.rx.shut) return true;
     if (socket.link.end != nullptr && socket.rx.route != Phase::kKernelAgain) {
       Lane& lane = socket.link.end->lane;
       const std::scoped_lock lane_guard(lane.lock());

@@ -173,6 +173,22 @@ CASE(shutdown, of_both_resets_when_more_comes, kCold | kWarm) {
   }
 }
 
+CASE(shutdown, ends_a_peek_of_more_than_there_is, kCold | kWarm) {
+  const Fd s = t.pair();
+  if (t.client()) {
+    send_all(s, "before");
+    t.meet();
+    t.meet();
+    return;
+  }
+  t.meet();
+  wait_for_bytes(s, 6);
+  t.note("shutdown", shutdown(s, SHUT_RD));
+  char to[16];
+  t.note("peek", recv(s, to, sizeof to, MSG_PEEK | MSG_WAITALL));
+  t.meet();
+}
+
 CASE(shutdown, of_both_tells_a_send_of_no_bytes_of_no_reset_again, kCold | kWarm) {
   Fd s = t.pair();
   if (t.client()) {
