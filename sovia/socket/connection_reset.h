@@ -25,6 +25,11 @@ class ConnectionReset {
     if (told_.load()) told.store(true);
     shared_told_.store(&told);
   }
+  // This process alone has lost the connection: the others still have theirs, and tell of a reset of their own.
+  void happens_here_alone() {
+    shared_told_.store(nullptr);
+    happened_.store(true);
+  }
   // ECONNRESET for the first call that meets the reset, as with TCP; then `once_told`.
   Attempt fail(Attempt once_told) {
     if (told().exchange(true)) return once_told;
@@ -50,7 +55,7 @@ class ConnectionReset {
     errno = ECONNRESET;
     return true;
   }
-  // The kernel has told the program of this error: nothing can be sent any more, on a lane neither.
+  // The kernel has told the program of this error: nothing can be sent any more, not on a lane either.
   void kernel_tells(int error) {
     if (error == ECONNRESET || error == EPIPE || error == ETIMEDOUT) ended_by_kernel_.store(true);
   }

@@ -192,7 +192,7 @@ void after_fork_in_child(Socket& socket) {
   // The LaneEndpoint is freed by the parent's background thread. In the child it is memory that is never used again.
   if (socket.link.end != nullptr && socket.rx.route == Phase::kKernel && socket.tx.route == Phase::kKernel) {
     // leave() has not been called, or has failed: the parent's lane may have data that this child can't get.
-    socket.reset.happens();
+    socket.reset.happens_here_alone();
   }
   socket.link.end = nullptr;
   socket.fallback.done = false;
