@@ -87,7 +87,6 @@ sovia_sources = \
 	sovia/poll/epoll_sets.cc \
 	sovia/poll/epoll_wait.cc \
 	sovia/poll/event_bits.h \
-	sovia/poll/kernel_share.h \
 	sovia/poll/poll_set.cc sovia/poll/poll_set.h \
 	sovia/poll/ready_arguments.h \
 	sovia/poll/ready_list.cc sovia/poll/ready_list.h \

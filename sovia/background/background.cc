@@ -73,7 +73,6 @@ constexpr unsigned long kTimerSlackNs = 5'000;       // Linux's default is 50 us
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
 constexpr std::uint64_t kLeaseNs = 4 * kMs;          // a program that makes no progress for so long is away
 constexpr std::uint64_t kShortLeaseNs = 1 * kMs;     // while data waits for credits
-constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of the program's threads listens
 constexpr std::uint64_t kOfferNs = 5 * kMs;           // for the peer to take a VI from the VI cache
 constexpr std::uint64_t kExitDrainNs = 20 * kMs;      // at the end of the process, while nothing moves
 constexpr std::uint64_t kAloneDrainNs = 300 * kMs;    // ... if there is no finisher
@@ -204,7 +203,7 @@ void look_at_lanes() {
     // The thread that found the change held locks, so it could not wake the socket's other threads itself.
     if (end->listed && end->stage == LaneEndpoint::Stage::kOpen) end->socket->changed();
     end->listed = false;
-    if (!due || end->pins != 0 || advance(*end, now) || !free_end(i)) ++i;
+    if (!due || end->is_pinned() || advance(*end, now) || !free_end(i)) ++i;
   }
 }
 
@@ -335,7 +334,7 @@ void run() {
         turns_before = turns;
         const bool hurries = requests().hurries.load();
         const std::uint64_t usual = hurries ? kShortLeaseNs : kLeaseNs;
-        const std::uint64_t lease = now_ns() + (listens ? kLongLeaseNs : usual);
+        const std::uint64_t lease = now_ns() + (listens ? waiting::kLongLeaseNs : usual);
         const std::uint64_t until = std::min(due, lease);
         const std::uint64_t now = now_ns();
         const std::uint64_t left = until > now ? until - now : 0;
@@ -357,6 +356,7 @@ void run() {
 }
 
 void* run_thread(void*) {
+  t_is_librarys = true;
   prctl(PR_SET_NAME, "sovia");
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   for (;;) {
@@ -391,12 +391,19 @@ bool start() {
   return state().running;
 }
 
+// With none of the socket's locks held.
+void give_pin_back(LaneEndpoint& end) {
+  const SocketRef socket = end.socket->reference();
+  const std::scoped_lock guard(socket->rx.lock);
+  unpin(end);
+}
+
 // Met when all data sent on these lanes has arrived.
 class Finished final : public WaitCondition {
  public:
-  explicit Finished(std::vector<LaneEndpoint*> ends) : ends_(std::move(ends)) {}
+  explicit Finished(const std::vector<LaneEndpoint*>& ends) : ends_(ends) {}
   ~Finished() {
-    for (LaneEndpoint* const end : ends_) --end->pins;
+    for (LaneEndpoint* const end : ends_) give_pin_back(*end);
   }
   bool ready() override {
     for (LaneEndpoint* const end : ends_) {
@@ -420,7 +427,7 @@ class Finished final : public WaitCondition {
   }
 
  private:
-  const std::vector<LaneEndpoint*> ends_;
+  const std::vector<LaneEndpoint*>& ends_;
 };
 
 // Waits for the data of these lanes to arrive, as long as some of it moves. False: some has not.
@@ -433,10 +440,9 @@ bool await_arrival(Finished& finished, std::uint64_t patience) {
 }
 
 // Waits for the data of these lanes. The rest is left to the finisher, or goes to the kernel, which may take as long as
-// the connection lives.
-void await(std::vector<LaneEndpoint*> ends) {
-  const std::vector<LaneEndpoint*> all = ends;
-  Finished finished(std::move(ends));
+// the connection lives. Gives the pins back.
+void await(const std::vector<LaneEndpoint*>& ends) {
+  Finished finished(ends);
   bool has_finisher = false;
   if (!await_arrival(finished, kExitDrainNs)) {
     // The present finisher may have been killed.
@@ -444,7 +450,7 @@ void await(std::vector<LaneEndpoint*> ends) {
     has_finisher = nic != nullptr && nic->set_finisher(finish_lanes);
     if (!has_finisher) await_arrival(finished, kAloneDrainNs);
   }
-  for (LaneEndpoint* const end : all) {
+  for (LaneEndpoint* const end : ends) {
     Socket& socket = *end->socket;
     if (has_fallen(socket, *end)) continue;
     {
@@ -462,6 +468,18 @@ void await(std::vector<LaneEndpoint*> ends) {
     own_descriptors::release(fd);
     libc::close(fd);
   }
+}
+
+// The kernel resets the connection when the process has ended. Gives a pin back.
+void reset_at_exit(LaneEndpoint& end) {
+  if (const int fd = copy_descriptor(*end.socket); fd >= 0) {
+    const linger at_once{1, 0};
+    libc::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    own_descriptors::release(fd);
+    libc::close(fd);
+  }
+  end.give_up();
+  give_pin_back(end);
 }
 
 // Waits until the kernel has taken the bytes left over from broken lanes; the thread writes them.
@@ -521,8 +539,12 @@ void farewell() {
     ends = state().ends;
     for (LaneEndpoint* const end : ends) ++end->pins;
   }
-  for (LaneEndpoint* const end : ends) finish_lane(*end->socket);
-  await(std::move(ends));
+  std::erase_if(ends, [](LaneEndpoint* end) {
+    if (finish_lane(*end->socket)) return false;
+    reset_at_exit(*end);
+    return true;
+  });
+  await(ends);
   // The background thread sends what broken lanes left over only through copies of descriptors. A socket for which no
   // copy could be made is served here.
   table::for_each([](int fd, Socket& socket, void*) { await_kernel(socket, fd); }, nullptr);
@@ -540,7 +562,7 @@ void await_closed() {
       ends.push_back(end);
     }
   }
-  if (!ends.empty()) await(std::move(ends));
+  if (!ends.empty()) await(ends);
   await_kept();
 }
 

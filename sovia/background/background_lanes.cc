@@ -339,7 +339,7 @@ bool free_end(std::size_t index) {
   engine::pause();
   {
     const std::scoped_lock guard(requests().lock);
-    if (end->pins != 0) {
+    if (end->is_pinned()) {
       engine::go_on();
       return false;
     }

@@ -39,7 +39,13 @@ bool begin(LaneEndpoint& end) {
   }
   const std::scoped_lock guard(std::adopt_lock, lane.lock());
   if (end.stage != LaneEndpoint::Stage::kOpen || lane.control.broken() || lane.control.is_finished()) return false;
+  if (lane.rx.unread() != 0) {
+    // TCP resets the connection of a process that is killed before all was read. The peer does so for data that is missing.
+    lane.ring.hold(Transport::Held::kMore, 0);
+    return false;
+  }
   lane.tx.cork(false);
+  lane.rx.refuse_data();
   lane.rx.close_reading();
   lane.finish(true);
   lane.tx.push();
@@ -62,6 +68,7 @@ bool begin_all() {
 bool is_done(LaneEndpoint& end, std::size_t& unsent) {
   const std::scoped_lock guard(end.lane.lock());
   end.lane.poll();
+  if (end.lane.rx.has_refused()) end.vi.disconnect();
   unsent += end.lane.ring.unsent();
   return end.lane.control.broken() || end.lane.control.is_finished();
 }

@@ -30,9 +30,9 @@ class LaneRx {
   // where it is.
   static constexpr std::size_t kMostSpilled = 64 * 1024 * 1024;
   void spill_arrivals();
-  // The program will not read any more: the lane drops arriving data.
+  // The program will not read any more: the lane drops what is unread, and what comes if it does not refuse that.
   void close_reading();
-  // The program has shut both directions down: data that comes now is answered with a reset, as by TCP.
+  // The program has shut both directions down, or closed: data that comes now is answered with a reset, as by TCP.
   void refuse_data() {
     if (refusal_ == Refusal::kNone) refusal_ = Refusal::kOfData;
   }
@@ -61,7 +61,7 @@ class LaneRx {
   unsigned take_data(std::uint32_t place, std::uint32_t bytes, bool direct);
   // Data has come. True: it is refused.
   bool refuses() {
-    if (refusal_ == Refusal::kNone || control_.is_reading_closed()) return false;
+    if (refusal_ == Refusal::kNone) return false;
     refusal_ = Refusal::kDone;
     return true;
   }

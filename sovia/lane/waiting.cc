@@ -123,6 +123,11 @@ std::atomic<std::uint32_t> g_sleeping{0};
 std::atomic<Listener> g_listener{Listener::kNobody};
 std::atomic<int> g_background_wake_event{-1};
 
+// Whether a thread of those that sleep is to hear the lanes.
+bool lanes_need_a_listener() {
+  return engine::nic() != nullptr && engine::has_lanes() && options().handling == Handling::kSingle;
+}
+
 class Asleep {
  public:
   Asleep(Sleeper& sleeper, bool needs_wake_event) : sleeper_(sleeper) {
@@ -144,11 +149,9 @@ class Asleep {
     *sleeper_.link = sleeper_.next;
     if (sleeper_.next != nullptr) sleeper_.next->link = sleeper_.link;
     g_sleeping.fetch_sub(1);
-    if (listens_) {
-      // Another thread must hear the lanes now.
-      g_listener.store(Listener::kNobody);
-      if (g_sleepers != nullptr) wake_ups.add(*g_sleepers);
-    }
+    if (listens_) g_listener.store(Listener::kNobody);
+    // Another thread must hear the lanes now. The one that was woken for that may be about to leave, as this one.
+    if (g_sleepers != nullptr && g_listener.load() == Listener::kNobody && lanes_need_a_listener()) wake_ups.add(*g_sleepers);
   }
   void has_woken() {
     const std::scoped_lock guard(g_sleepers_lock);
@@ -275,8 +278,7 @@ Woken sleep(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t d
   Asleep asleep(sleeper, count != 0 || mask != nullptr);
   for (;;) {
     ProcessNic* const nic = engine::nic();
-    const bool listens = nic != nullptr && engine::has_lanes() && options().handling == Handling::kSingle &&
-                         asleep.listen();
+    const bool listens = lanes_need_a_listener() && asleep.listen();
     const int wake_event = sleeper.wake_event != nullptr ? sleeper.wake_event->fd : -1;
     all[count] = {wake_event, POLLIN, 0};
     all[count + 1] = {listens && interrupted_by_signals ? signal_wake_event() : -1, POLLIN, 0};
@@ -390,8 +392,10 @@ bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline) {
   ProcessNic* const nic = engine::nic();
   Listener nobody = Listener::kNobody;
   g_background_wake_event.store(fds[0].fd);
-  if (nic == nullptr || options().handling != Handling::kSingle ||
-      !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
+  const bool may = nic != nullptr && options().handling == Handling::kSingle;
+  if (!may || !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
+    // The thread that has the role may leave it to nobody at any moment.
+    if (may && nobody == Listener::kProgram) deadline = std::min(deadline, now_ns() + kLongLeaseNs);
     sleep_in_kernel(fds, count, deadline, nullptr);
     return false;
   }

@@ -7,12 +7,12 @@
 
 namespace viaduct::sovia {
 
-// The changes of a source, as bits. Too many bits do no harm, except that edge-triggered programs get events without
-// news.
-//     POLLIN      something to read came: data, the end
-//     POLLOUT     there is room again where there was none
-//     kAnyChange  a route went up or down, or may_use_lane() has another value now
-inline constexpr short kAnyChange = -1;
+// The changes of a source, as bits.
+//     POLLIN        something to read came: data, the end
+//     POLLOUT       there is room again where there was none
+//     kRouteChange  a route went up or down, or may_use_lane() has another value now: what there was to tell may be told
+//                   by another source, which is no news by itself
+inline constexpr short kRouteChange = 0x4000;
 
 class Watcher {
  public:

@@ -24,6 +24,14 @@ struct KernelPlan {
   bool operator==(const KernelPlan&) const = default;
 };
 
+// What an edge-triggered program knows of a socket. It is told again of what it knows if there is news, or if a call has
+// found no more of it since.
+struct Told {
+  short events = 0;     // that were told
+  short withheld = 0;   // news that could not be told yet, as other bytes come first
+  std::uint32_t emptied = 0, filled = 0;  // the socket's counts when they were told
+};
+
 // The events of a registration for which the kernel reports only errors, and those once.
 inline constexpr std::uint32_t kSilent = EPOLLET;
 
@@ -51,6 +59,8 @@ struct Registration final : Watcher {
   bool spoke = false;            // the kernel has reported an event since its last change
   bool dormant = false;          // deleted by the program, and kept (EpollSet::remove)
   bool in_kernel = false;        // the kernel has this registration, too
+  bool echoes = false;           // the kernel's next event may only come of the library's change of its registration
+  Told told;
   std::uint64_t call = 0;        // the last harvest that returned an event of it ...
   int place = 0;                 // ... and where
   std::atomic<short> interest{0};  // changes of the source that may concern the program

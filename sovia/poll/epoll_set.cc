@@ -13,6 +13,7 @@
 #include "sovia/poll/epoll_registration.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
+#include "sovia/process/threads.h"
 #include "sovia/socket/table.h"
 
 namespace viaduct::sovia {
@@ -27,7 +28,7 @@ short interest_of(const Registration& r) {
   return static_cast<short>(interest | POLLERR | POLLHUP);
 }
 
-// The changes for which a new registration is looked at: all, but unlike kAnyChange not those of routes.
+// The changes for which a new registration is looked at: all but those of routes.
 constexpr short kWhatThereIs = event_bits::kAsked | event_bits::kUnasked;
 
 // The number of registrations that are neither a socket's nor a set's.
@@ -38,11 +39,11 @@ constinit std::atomic<int> g_others{0};
 void Registration::changed(short what) { set->socket_changed(*this, what); }
 
 void EpollSet::socket_changed(Registration& r, short what) {
-  if (what != kAnyChange && !(what & r.interest.load(std::memory_order_relaxed))) return;
+  if ((what & (r.interest.load(std::memory_order_relaxed) | kRouteChange)) == 0) return;
   push(r, what);
   // After a change of routes the kernel's registration has to change, also for threads that sleep already: they are
-  // woken to do it.
-  if (what == kAnyChange && sleepers_ > 0) wake_event_.ring(epfd_);
+  // woken to do it. While the program is away the wake event keeps the lanes' place among the kernel's events (harvest()).
+  if (((what & kRouteChange) != 0 && sleepers_ > 0) || t_is_librarys) wake_event_.ring(epfd_);
 }
 
 void refresh_watchers(Socket& socket) {
@@ -192,12 +193,15 @@ int EpollSet::enter(int op, Registration& r) {
 int EpollSet::arm(Registration& r, int op) {
   r.disabled = false;
   r.muted = false;
+  r.told = Told();
   r.interest = interest_of(r);
   KernelPlan planned = plan(r);
   // The kernel gets the program's events of an exclusive one, to decide whether they are allowed.
   if (r.has(EPOLLEXCLUSIVE)) planned = {r.program.events, planned.tokened};
   if (op == EPOLL_CTL_MOD && r.silent() && planned == r.kernel) return 0;
-  return apply(r, op, planned);
+  const int result = apply(r, op, planned);
+  r.echoes = false;
+  return result;
 }
 
 // Looks at a new registration: if it is ready already, that is an event for which sleepers are woken.
@@ -225,8 +229,9 @@ KernelPlan EpollSet::plan(Registration& r) {
   if (laned) need_more_than_kernel();
   if (!laned) {
     if (r.disabled) return {kSilent | EPOLLONESHOT, true};
-    const bool tokened =
-        r.muted || r.has(EPOLLONESHOT) || RegistrationTable::looks_like_token(r.program.data.u64);
+    // An edge-triggered program gets no event of the kernel's that only comes of a change of the registration.
+    const bool tokened = r.muted || r.has(EPOLLONESHOT) || RegistrationTable::looks_like_token(r.program.data.u64) ||
+                         (r.has(EPOLLET) && r.kernel.tokened);
     return {own | (r.muted ? std::uint32_t{EPOLLET} : 0), tokened};
   }
   const std::uint32_t flags = own & EPOLLWAKEUP;
@@ -238,11 +243,12 @@ KernelPlan EpollSet::plan(Registration& r) {
 }
 
 // Brings the kernel's registration up to date. `anew`: the meaning of events reported before may have changed, so the
-// kernel must report them again. False if there is no registration any more.
+// kernel must report them again; edge-triggered ones are asked for (look_again()). False if there is no registration any
+// more.
 bool EpollSet::refresh(Registration& r, bool anew) {
   if (anew) r.muted = false;
   const KernelPlan planned = plan(r);
-  const bool again = anew && r.kernel.tokened && (r.kernel.events & EPOLLET);
+  const bool again = anew && r.kernel.tokened && (r.kernel.events & EPOLLET) && !r.has(EPOLLET);
   return (planned == r.kernel && !again) || apply(r, EPOLL_CTL_MOD, planned) == 0;
 }
 
@@ -260,6 +266,8 @@ int EpollSet::apply(Registration& r, int op, const KernelPlan& planned) {
     r.kernel = planned;
     r.in_kernel = true;
     r.spoke = false;
+    r.echoes = op == EPOLL_CTL_MOD;
+    asks_anew_ = true;
   }
   return result;
 }
@@ -349,7 +357,7 @@ void EpollSet::adopt_registrations() {
     if (!refresh(r, false)) {
       erase(r);
     } else if (r.laned) {
-      push(r, kAnyChange);
+      push(r, kRouteChange);
     }
   }
   fclose(info);

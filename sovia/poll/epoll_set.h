@@ -33,7 +33,6 @@
 #include <vector>
 
 #include "sovia/lane/waiting.h"
-#include "sovia/poll/kernel_share.h"
 #include "sovia/poll/ready_list.h"
 #include "sovia/poll/registration_table.h"
 #include "sovia/socket/socket.h"
@@ -105,9 +104,10 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   bool has_raw_sleepers() const;
   int wait_in_kernel(int epfd, epoll_event* events, int most, std::uint64_t deadline,
                      const sigset_t* mask);
-  int harvest(int epfd, epoll_event* events, int most, bool kernel_was_asked);
+  int harvest(int epfd, epoll_event* events, int most);
   int collect(epoll_event* events, int begin, int most);
   short look_again(Registration* r, short pending);
+  bool has_news(Registration& r, short answer, short cause);
   int ask_kernel(int epfd, epoll_event* events, int begin, int most);
   int translate(epoll_event* events, int begin, int end);
   void emit(Registration& r, short answer, epoll_event* events, int& count);
@@ -143,7 +143,10 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   std::mutex mutex_;  // for what follows
   RegistrationTable registrations_;
   std::uint64_t call_ = 0;  // numbers the harvests
-  KernelShare kernel_share_;
+  bool kernel_filled_ = false;  // the last harvest had no room for the lanes' events: they come first
+  bool left_ = false;           // an event of the kernel's was left to collect()
+  bool asks_anew_ = false;      // a registration of the kernel's has changed
+  int lanes_place_ = -1;        // of the wake event among the kernel's events of a harvest; -1: it is not there
 
   ReadyList ready_;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 
 #include "sovia/lane/engine.h"
 #include "sovia/lane/waiting.h"
@@ -73,7 +74,6 @@ int kernel_wait(int epfd, epoll_event* events, int most, std::uint64_t deadline,
 int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
                    std::uint64_t deadline, const sigset_t* mask) {
   Watch watch(*this);
-  Woken woken = Woken::kDescriptors;
   for (bool last = look_only;;) {
     progress();
     if (quiet()) {
@@ -85,13 +85,13 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
       }
       if (count != kChanged) return count;
     }
-    // If a lane has ended the wait, the kernel was asked just before: the program gets the lane's events at once.
-    const int count = harvest(epfd, events, most, woken == Woken::kReady);
+    const int count = harvest(epfd, events, most);
     if (count != 0) return count;
     if (look_only) engine::after_look_in_vain();
     if (last) return 0;
 
     pollfd fd{epfd, POLLIN, 0};
+    Woken woken;
     {
       const Count sleeper(sleepers_);
       woken = wait_for(watch, &fd, 1, deadline, mask, has_lanes());
@@ -134,34 +134,34 @@ int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint6
   }
 }
 
-// Collects the present events. If the lanes fill the room, the kernel is asked first the next time.
-int EpollSet::harvest(int epfd, epoll_event* events, int most, bool kernel_was_asked) {
+// Collects the present events, in the order in which they came: the lanes' behind the kernel's, which were there when the
+// arrivals were taken in a moment ago, or at the place of the wake event, which was rung when they came earlier. If the
+// kernel's fill the room, the lanes' come first the next time.
+int EpollSet::harvest(int epfd, epoll_event* events, int most) {
   const std::lock_guard guard(mutex_);
   ++call_;
-  if (kernel_share_.comes_first) {
-    kernel_share_.comes_first = false;
-    const int count = ask_kernel(epfd, events, 0, most);
-    return count < 0 ? count : collect(events, count, most);
-  }
-  const int count = collect(events, 0, most);
-  if (count == most) {
-    kernel_share_.comes_first = true;
-    return count;
-  }
-  if (count > 0 && (kernel_was_asked || kernel_share_.can_wait())) return count;
-  const int all = ask_kernel(epfd, events, count, most);
-  return all < 0 && count > 0 ? count : all;
+  const int lanes_first = std::exchange(kernel_filled_, false) ? collect(events, 0, most) : 0;
+  if (lanes_first == most) return most;
+  lanes_place_ = -1;
+  const int kernels = ask_kernel(epfd, events, lanes_first, most);
+  if (kernels < 0) return lanes_first > 0 ? lanes_first : kernels;
+  kernel_filled_ = kernels == most && maybe_ready();
+  asks_anew_ = false;
+  const int all = collect(events, kernels, most);
+  if (lanes_place_ >= 0) std::rotate(events + lanes_place_, events + kernels, events + all);
+  // A change of routes has given the kernel something to tell.
+  return asks_anew_ && all == 0 ? ask_kernel(epfd, events, 0, most) : all;
 }
 
 // Fills events[begin..most) with the kernel's events. Returns the count with those before `begin`, or -1.
 int EpollSet::ask_kernel(int epfd, epoll_event* events, int begin, int most) {
   for (;;) {
+    left_ = false;
     const int said = libc::epoll_wait(epfd, events + begin, most - begin, 0);
     if (said < 0) return -1;
     const int count = translate(events, begin, begin + said);
-    kernel_share_.was_asked(said > 0);
     // Ask again if all events were the library's: they are muted now, and may have left no room for others.
-    if (count > begin || begin + said < most) return count;
+    if (count > begin || begin + said < most || left_) return count;
   }
 }
 
@@ -177,6 +177,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
         continue;
       case RegistrationTable::Sender::kWakeEvent:
         if (!quiet() && has_raw_sleepers()) wake_event_.ring(epfd_);  // it may have been meant for another thread
+        lanes_place_ = count;
         continue;
       case RegistrationTable::Sender::kToken:
         break;
@@ -187,12 +188,21 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
       forget_dormant(*r);
       continue;
     }
+    // What the kernel was asked is out of date. collect() asks anew.
+    if (r->socket && (ready_.pending(*r) & kRouteChange) != 0) {
+      left_ = true;
+      continue;
+    }
     auto said = static_cast<short>(event.events & 0xffff);
     if (r->inner) said = r->inner->without_wake_event(r->fd, said);
+    // The answer has all that the lane has to tell, too.
+    short cause = std::exchange(r->echoes, false) ? short{0} : said;
+    if (r->has(EPOLLET)) cause |= ready_.take(*r);
     const short answer = r->answer(said);
     if (answer == 0 || (r->disabled && r->call != call_)) {
+      if (r->has(EPOLLET)) has_news(*r, 0, cause);
       mute(*r);
-    } else {
+    } else if (!r->has(EPOLLET) || has_news(*r, answer, cause)) {
       emit(*r, answer, events, count);
     }
   }
@@ -202,24 +212,34 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
 // Fills events[begin..most) from the ready list. Returns the count with those before `begin`.
 int EpollSet::collect(epoll_event* events, int begin, int most) {
   int count = begin;
-  kernel_share_.has_part = false;
   for (int left = ready_.size(); left > 0 && count < most; --left) {
     short pending;
     Registration* r = ready_.pop(pending);
     if (r == nullptr) break;
     short answer = look_again(r, pending);
     if (answer == 0) continue;
-    if (r->has(EPOLLET) && !(event_bits::plain(answer) & (pending | POLLERR | POLLHUP))) continue;
-    // If one direction is the kernel's, the kernel may have events of this socket, too. Without room for those of others
-    // it is asked for this one.
-    if ((r->kernel.events & kKernelsPart) != 0) {
-      if (count + 1 == most) answer |= r->answer(kernels_part(*r));
-      kernel_share_.has_part = true;
-    }
+    if (r->has(EPOLLET) && !has_news(*r, answer, pending)) continue;
+    // The kernel has no room to tell of its part.
+    const bool last = count + 1 == most && !r->has(EPOLLET);
+    if (last && (r->kernel.events & kKernelsPart) != 0) answer |= r->answer(kernels_part(*r));
     emit(*r, answer, events, count);
     if (!r->has(EPOLLET | EPOLLONESHOT)) list(*r, 0);
   }
   return count;
+}
+
+// Whether an edge-triggered program is to be told: of news (`cause`), of what it does not know, or of what a call has
+// found no more of since.
+bool EpollSet::has_news(Registration& r, short answer, short cause) {
+  const short bits = event_bits::plain(answer);
+  if (!r.socket) return (bits & (cause | POLLERR | POLLHUP)) != 0;
+  short known = r.told.events;
+  const bool knows_end = (known & (POLLRDHUP | POLLHUP)) != 0;
+  if (!knows_end && r.told.emptied != r.socket->rx.emptied.load(std::memory_order_relaxed)) known &= ~POLLIN;
+  if (r.told.filled != r.socket->tx.filled.load(std::memory_order_relaxed)) known &= ~POLLOUT;
+  const auto news = static_cast<short>((event_bits::plain(cause) & (POLLIN | POLLOUT | POLLPRI)) | r.told.withheld);
+  r.told.withheld = static_cast<short>(news & event_bits::plain(r.wanted()) & ~bits);
+  return (bits & (news | ~known)) != 0;
 }
 
 bool EpollSet::yields() {
@@ -240,20 +260,24 @@ bool EpollSet::yields() {
 short EpollSet::look_again(Registration* r, short pending) {
   if (r->dormant) {
     // After a change of routes the lane may not report all events any more.
-    if (pending == kAnyChange) forget_dormant(*r);
+    if ((pending & kRouteChange) != 0) forget_dormant(*r);
     return 0;
   }
-  if (r->socket && !refresh(*r, pending == kAnyChange)) {
+  if (r->socket && !refresh(*r, (pending & kRouteChange) != 0)) {
     erase(*r);
     return 0;
   }
-  if (r->disabled || (!r->laned && !r->inner)) return 0;
+  if (r->disabled || (!r->laned && !r->inner && !(r->has(EPOLLET) && r->kernel.tokened))) return 0;
   short answer;
   if (r->inner) {
     answer = r->inner->yields() ? static_cast<short>(event_bits::kRead & r->wanted()) : short{0};
   } else {
-    answer = r->answer(0);
+    // The kernel tells an edge once only, so it is asked for the part that it has.
+    const bool asks = (pending & kRouteChange) != 0 ||
+                      (r->has(EPOLLET) && r->socket->ask_kernel(event_bits::plain(r->wanted())) != 0);
+    answer = r->answer(asks ? kernels_part(*r) : short{0});
   }
+  if (answer == 0 && r->has(EPOLLET)) has_news(*r, 0, pending);
   // The answer may have found that the lane has ended.
   if (answer == 0 && r->socket && !refresh(*r, false)) erase(*r);
   return answer;
@@ -265,10 +289,16 @@ void EpollSet::emit(Registration& r, short answer, epoll_event* events, int& cou
   const auto bits = static_cast<std::uint16_t>(answer);
   if (r.call == call_) {
     events[r.place].events |= bits;
+    r.told.events |= event_bits::plain(answer);
     return;
   }
   r.call = call_;
   r.place = count;
+  if (r.socket) {
+    r.told.events = event_bits::plain(answer);
+    r.told.emptied = r.socket->rx.emptied.load(std::memory_order_relaxed);
+    r.told.filled = r.socket->tx.filled.load(std::memory_order_relaxed);
+  }
   events[count].events = bits;
   events[count].data = r.program.data;
   ++count;

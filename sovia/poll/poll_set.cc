@@ -122,7 +122,7 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
     progress();
     adapt();
     const int lanes = answer_from_lanes();
-    if (lanes > 0 && (asked || kernel_can_wait())) return lanes;
+    if (lanes > 0 && on_lanes_ == live_ && (asked || kernel_can_wait())) return lanes;
 
     // Without events of lanes the sleep asks the kernel, too.
     if (last || lanes > 0 || spin_ || size_ > kFewToSleepOn) {
@@ -230,9 +230,9 @@ int PollSet::answer_from_lanes() {
   return merge(false);
 }
 
-// Whether the kernel need not be asked now: it could add only errors, and was asked a short time ago.
+// Whether the kernel, which could add only errors, was asked a short time ago.
 bool PollSet::kernel_can_wait() {
-  if (on_lanes_ == live_ && ++t_calls_without_kernel < kCallsWithoutKernel &&
+  if (++t_calls_without_kernel < kCallsWithoutKernel &&
       now_ns() - t_kernel_asked < kNsWithoutKernel) {
     return true;
   }

@@ -31,6 +31,17 @@ void ReadyList::remove(Registration& r) {
   if (r.listed) unlink(r);
 }
 
+short ReadyList::pending(const Registration& r) {
+  const std::lock_guard guard(mutex_);
+  return r.pending;
+}
+
+short ReadyList::take(Registration& r) {
+  const std::lock_guard guard(mutex_);
+  if (r.listed) unlink(r);
+  return std::exchange(r.pending, short{0});
+}
+
 void ReadyList::unlink(Registration& r) {
   (r.previous != nullptr ? r.previous->next : first_) = r.next;
   (r.next != nullptr ? r.next->previous : last_) = r.previous;

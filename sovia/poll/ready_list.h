@@ -17,6 +17,9 @@ class ReadyList {
   // Takes the first registration off the list. nullptr: it is empty.
   Registration* pop(short& pending);
   void remove(Registration& r);
+  short pending(const Registration& r);
+  // As remove(); returns the registration's changes.
+  short take(Registration& r);
 
   std::mutex& mutex() { return mutex_; }
 

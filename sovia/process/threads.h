@@ -19,6 +19,9 @@ inline bool has_one_thread() {
 #endif
 }
 
+// Whether this thread is one of the library's, which work while the program's are away.
+inline constinit thread_local __attribute__((tls_model("initial-exec"))) bool t_is_librarys = false;
+
 // Starts a thread of the library's: detached, with all signals blocked. False: there can be none.
 inline bool start_thread(void* (*run)(void*), void* argument) {
   pthread_attr_t attributes;

@@ -19,7 +19,8 @@ constexpr std::uint32_t kSure = 32;        // times in a row, then it is a habit
 constexpr std::uint64_t kSoonNs = 20'000;  // from the last send to the wait
 
 constinit Lock g_lock;               // guards the list
-LaneEndpoint* g_first = nullptr;  // linked by next_held
+LaneEndpoint* g_first = nullptr;  // linked by next_held, in the order in which they were sent to
+LaneEndpoint* g_last = nullptr;
 
 // Takes a lane off the list; no socket: the list is empty. The lane may have been freed when the caller looks at it,
 // the socket not.
@@ -80,8 +81,9 @@ void add(LaneEndpoint& end) {
   const std::scoped_lock guard(g_lock);
   if (end.is_held) return;
   end.is_held = true;
-  end.next_held = g_first;
-  g_first = &end;
+  end.next_held = nullptr;
+  (g_first == nullptr ? g_first : g_last->next_held) = &end;
+  g_last = &end;
   g_held.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -89,18 +91,21 @@ void forget(LaneEndpoint& end) {
   const std::scoped_lock guard(g_lock);
   if (!end.is_held) return;
   LaneEndpoint** at = &g_first;
-  while (*at != &end) at = &(*at)->next_held;
+  LaneEndpoint* before = nullptr;
+  for (; *at != &end; at = &before->next_held) before = *at;
   *at = end.next_held;
+  if (g_last == &end) g_last = before;
   end.is_held = false;
   g_held.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void flush_all() {
+void flush_all(const Socket* sender) {
   const signals::Inside inside;
   const KeepErrno keep;
   const NicHold hold(g_held.load(std::memory_order_relaxed) > 1 ? engine::nic() : nullptr);
   LaneEndpoint* end;
   while (const SocketRef socket = take(end)) {
+    if (socket.get() == sender) continue;
     const std::scoped_lock guard(socket->tx.lock);
     if (socket->link.end != end) continue;
     const std::scoped_lock lane_guard(end->lane.lock());

@@ -15,6 +15,7 @@
 namespace viaduct::sovia {
 
 class LaneEndpoint;
+class Socket;
 
 namespace held_sends {
 
@@ -29,7 +30,8 @@ void add(LaneEndpoint& end);
 void forget(LaneEndpoint& end);
 
 extern std::atomic<std::uint32_t> g_held;  // lanes
-void flush_all();
+// `sender`: is about to send more behind what it holds, at once.
+void flush_all(const Socket* sender = nullptr);
 void waits_after_sends();
 // How a thread has gone on after its sends.
 struct Habit {
@@ -43,6 +45,11 @@ extern constinit thread_local __attribute__((tls_model("initial-exec"))) Habit t
 inline void before_wait() {
   if (t_habit.sent_at != 0) waits_after_sends();
   if (g_held.load(std::memory_order_relaxed) != 0) flush_all();
+}
+
+// This thread is about to send on another connection in a way that does not wait: what it holds leaves first.
+inline void before_other_send(const Socket* sender = nullptr) {
+  if (t_habit.held_from != 0 && g_held.load(std::memory_order_relaxed) != 0) flush_all(sender);
 }
 
 void before_fork();

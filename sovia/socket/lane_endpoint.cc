@@ -28,12 +28,10 @@ void LaneEndpoint::arrived(const ProcessNic::Arrival& arrival) {
   // A call may wait for the peer's answer about a sink.
   if ((changes & LaneChange::kSinks) != 0) asker.routes_changed();
   if (changes == 0) return;
-  short what = kAnyChange;
-  if ((changes & LaneChange::kState) == 0) {
-    what = 0;
-    if ((changes & LaneChange::kReadable) != 0) what |= POLLIN;
-    if (news) what |= POLLOUT;
-  }
+  short what = 0;
+  if ((changes & LaneChange::kReadable) != 0) what |= POLLIN;
+  if (news) what |= POLLOUT;
+  if ((changes & (LaneChange::kState | LaneChange::kSinks)) != 0) what |= kRouteChange;
   asker.changed(what);
 }
 

@@ -34,8 +34,17 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   Lane lane;
   const SocketRef socket;
 
-  // The number of threads that use this end without the socket's locks. It is not freed while there are any.
+  // The number of threads that use this end without the socket's locks. It is not freed while there are any. Increased
+  // with one of these locks held.
   std::atomic<int> pins{0};
+  // The background thread has found it pinned: whoever gives the last pin back calls that thread again.
+  std::atomic<bool> skipped{false};
+  // For the background thread.
+  bool is_pinned() {
+    if (pins == 0) return false;
+    skipped = true;
+    return pins != 0;
+  }
 
   // --- the background thread's
   std::uint64_t asked_at = 0, give_up_at = 0;

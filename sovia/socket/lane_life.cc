@@ -24,6 +24,16 @@ void refuse_data_if_shut(Socket& socket) {
   socket.link.end->lane.rx.refuse_data();
 }
 
+bool leave_ended_lane(Socket& socket) {
+  Lane& lane = socket.link.end->lane;
+  if (socket.tx.route != Phase::kLane) return false;
+  const bool up = lane.control.sending() == Lane::State::kUp;
+  if (up && !lane.control.peer_closed() && !socket.reset.ended_by_kernel()) return false;
+  lane.finish(false);
+  socket.sending_changed(RouteEvent::kLaneEnded);
+  return true;
+}
+
 bool lane_opened(Socket& socket, LaneEndpoint& end) {
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
   if (socket.link.stage != LaneStage::kAsked || socket.link.left_for_good.load() || socket.reset) return false;
@@ -62,18 +72,18 @@ void trust_lane(Socket& socket, LaneEndpoint& end, int fd) {
 }
 
 bool settle(Socket& socket, LaneEndpoint& end) {
-  const std::scoped_lock guard(socket.rx.lock);
-  if (socket.link.end != &end || socket.rx.route != Phase::kKernel) return false;
+  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  if (socket.link.end != &end) return false;
   const std::scoped_lock lane_guard(end.lane.lock());
+  const bool came_down = leave_ended_lane(socket);
+  if (socket.rx.route != Phase::kKernel) return came_down;
   socket.settle_receiving(end.lane);
-  return socket.rx.route != Phase::kKernel;
+  return came_down || socket.rx.route != Phase::kKernel;
 }
 
-// The caller holds a stream's lock, so the end is not freed between the two statements. The background thread skips
-// pinned ends, so it has to look again after the unpinning.
+// The caller holds a stream's lock, so the end is not freed between the two statements.
 void unpin(LaneEndpoint& end) {
-  --end.pins;
-  background::look_at(end);
+  if (--end.pins == 0 && end.skipped && end.skipped.exchange(false)) background::look_at(end);
 }
 
 std::uint32_t lane_number(Socket& socket) {
@@ -119,7 +129,7 @@ void lane_refused(Socket& socket, Reason why) {
 bool lane_over(Socket& socket, LaneEndpoint& end) {
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
   if (socket.link.end != &end) return true;
-  if (end.pins != 0) return false;  // the thread that holds the pin calls the background thread again
+  if (end.is_pinned()) return false;
   bool slower;
   {
     const std::scoped_lock lane_guard(end.lane.lock());
@@ -163,12 +173,16 @@ void leave_slower_lane(Socket& socket, LaneEndpoint& end, std::uint32_t again_ms
   socket.changed();
 }
 
-void finish_lane(Socket& socket) {
+bool finish_lane(Socket& socket) {
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
-  if (socket.link.end == nullptr) return;
-  const std::scoped_lock lane_guard(socket.link.end->lane.lock());
-  socket.link.end->lane.rx.close_reading();
-  socket.link.end->lane.finish(true);
+  if (socket.link.end == nullptr) return true;
+  Lane& lane = socket.link.end->lane;
+  const std::scoped_lock lane_guard(lane.lock());
+  if (lane.rx.unread() != 0 && !socket.closed() && !socket.handoff.is_shared()) return false;
+  lane.rx.refuse_data();
+  lane.rx.close_reading();
+  lane.finish(true);
+  return true;
 }
 
 void forbid(Socket& socket, Reason why) {

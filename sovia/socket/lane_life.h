@@ -17,7 +17,7 @@ namespace viaduct::sovia {
 bool lane_opened(Socket& socket, LaneEndpoint& end);
 // The peer may begin with the lane from now on. `fd`: the descriptor by which the lane was asked for.
 void trust_lane(Socket& socket, LaneEndpoint& end, int fd);
-// Looks for START. True if it has changed the receive route.
+// Looks for START and for the peer's close. True if a route has changed.
 bool settle(Socket& socket, LaneEndpoint& end);
 // No lane comes; the socket decides after how many calls it asks again.
 void lane_refused(Socket& socket, Reason why);
@@ -29,8 +29,12 @@ bool lane_over(Socket& socket, LaneEndpoint& end);
 void leave_slower_lane(Socket& socket, LaneEndpoint& end, std::uint32_t again_ms);
 // Both directions have been shut down: has the lane refuse data. rx and tx locked.
 void refuse_data_if_shut(Socket& socket);
-// Sends FIN to the peer when the process ends. No call is under way.
-void finish_lane(Socket& socket);
+// If the lane's direction has ended, the peer has closed, or the kernel has told of the connection's end, sending goes down:
+// the kernel knows what a send is answered. True if it did. With tx and the lane locked.
+bool leave_ended_lane(Socket& socket);
+// Sends FIN to the peer when the process ends. No call is under way. False: something is unread, for which TCP resets the
+// connection.
+bool finish_lane(Socket& socket);
 // The number of the next lane of this connection.
 std::uint32_t lane_number(Socket& socket);
 

@@ -35,18 +35,12 @@ void LanePin::reset() {
 
 void let_go(Socket& socket, LaneEndpoint& end) {
   const std::scoped_lock guard(socket.rx.lock);
-  bool over;
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     socket.rx.last_packet.store(end.lane.rx.last_packet(), std::memory_order_relaxed);
     if (end.lane.wants_poll()) background::flush_later(end);
-    over = end.lane.control.receiving() == Lane::State::kEnded || end.lane.control.over();
   }
-  if (over) {
-    unpin(end);
-  } else {
-    --end.pins;
-  }
+  unpin(end);
 }
 
 }  // namespace viaduct::sovia

@@ -39,7 +39,7 @@ short Readiness::tell_reading(short kernel_says) const {
   if (!has_lane) return says;
   const bool failed = (kernel_says & POLLERR) != 0;
   // The kernel's end is reported only when the lane's end has come too; a reset is reported at once.
-  const bool all_has_come = lane_ended && (kernel_says & POLLRDHUP) != 0;
+  const bool all_has_come = lane_ended && (kernel_says & (POLLRDHUP | POLLHUP)) != 0;
   switch (receiving) {
     case Phase::kLane:
       if (!failed && !all_has_come) says = without(says, kEnd);

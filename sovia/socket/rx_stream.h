@@ -21,6 +21,8 @@ struct RxStream {
   void invalidate_empty() {
     if (empty.load(std::memory_order_relaxed)) empty.store(false, std::memory_order_release);
   }
+  // A call has found nothing to read, or has taken all. A count that two threads lose does no harm.
+  void count_emptied() { emptied.store(emptied.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   std::size_t inherited_left() const { return inherited != nullptr ? inherited->left() : 0; }
   // Whether the next bytes to be read are the lane's.
   bool is_on_lane() const { return route == Phase::kLane && inherited == nullptr && !shut; }
@@ -45,6 +47,7 @@ struct RxStream {
   InheritedBytes* inherited = nullptr;  // to be read first; nullptr: nothing
 
   std::atomic<bool> empty{false};               // set with the lane locked
+  std::atomic<std::uint32_t> emptied{0};        // calls that have found no more to read
   std::atomic<std::size_t> lane_unread{0};      // bytes: a hint
   std::atomic<std::uint32_t> last_packet{0};    // bytes of the last packet from the lane: a hint
   // Receives under way that would not notice a lane; increased with the lock held. A signal handler that leaves such a

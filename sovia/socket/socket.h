@@ -83,7 +83,7 @@ class Socket final : public SocketCounts, public Watched {
   }
   // Something about the socket's lane has changed, `what` as in watchers.h: wakes the threads that it concerns, and
   // tells epoll sets. The caller may hold no lock that readers of the socket take.
-  void changed(short what = kAnyChange);
+  void changed(short what = kRouteChange);
   // Applies an event to the direction's route (route.h). With the stream's lock.
   void receiving_changed(RouteEvent event);
   void sending_changed(RouteEvent event);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -98,7 +99,8 @@ void await_moment_before_close(Socket& socket) {
   }
   constexpr std::uint64_t kMomentNs = 50'000;
   await_arrival(socket, end->lane, std::min(kMomentNs, options().spin_us * 1000));
-  --end->pins;
+  const std::scoped_lock guard(socket.tx.lock);
+  unpin(*end);
 }
 
 bool is_connected(int fd) {
@@ -228,9 +230,19 @@ int Socket::shutdown(int fd, int how) {
 }
 
 int Socket::shut_stream(int fd, int how) {
-  if (how == SHUT_WR || how == SHUT_RDWR) await_moment_before_close(*this);
   if (how != SHUT_WR) progress();  // what has come before is unread, and no cause of a reset
+  if (how == SHUT_RDWR) {
+    // What comes while the call waits is refused.
+    const std::scoped_lock guard(rx.lock);
+    if (link.end != nullptr) {
+      const std::scoped_lock lane_guard(link.end->lane.lock());
+      link.end->lane.rx.refuse_data();
+    }
+  }
+  if (how == SHUT_WR || how == SHUT_RDWR) await_moment_before_close(*this);
   bool later = false;
+  int result = 0;
+  int error = errno;
   {
     const std::scoped_lock both(rx.lock, tx.lock);
     if (how == SHUT_RD || how == SHUT_RDWR) rx.shut = true;
@@ -245,23 +257,23 @@ int Socket::shut_stream(int fd, int how) {
       }
       // The kernel's end is sent later: behind it, nothing could be resent for a lane that breaks.
       if (later || !tx.unacked.empty()) {
-        tx.shut_later = later = true;
+        later = true;
+        // Before the background thread may end the kernel's stream: behind the peer's end the socket would be closed then,
+        // and no longer connected.
+        if (!is_connected(fd)) {
+          error = ENOTCONN;
+          result = -1;
+        } else if (how == SHUT_RDWR) {
+          libc::shutdown(fd, SHUT_RD);
+        }
+        tx.shut_later = true;
         be_watched(*this);
       }
     }
     refuse_data_if_shut(*this);
   }
-  int result = 0;
-  if (!later) {
-    result = libc::shutdown(fd, how);
-  } else if (!is_connected(fd)) {
-    errno = ENOTCONN;
-    result = -1;
-  } else if (how == SHUT_RDWR) {
-    result = libc::shutdown(fd, SHUT_RD);
-  }
-  const int error = errno;
-  changed();
+  if (!later && (result = libc::shutdown(fd, how)) != 0) error = errno;
+  changed(POLLIN | POLLOUT | kRouteChange);  // an edge, as with TCP
   errno = error;
   return result;
 }
@@ -279,6 +291,7 @@ void Socket::release(int fd) {
   if (asked && background::cancel(*this)) lane_refused(*this, Reason::kEnd);
   LaneEndpoint* end;
   linger linger{};
+  bool resets;
   await_moment_before_close(*this);
   if (link.stage == LaneStage::kOpen) progress();  // bytes that have come are unread ones, which TCP answers with a reset
   {
@@ -301,17 +314,23 @@ void Socket::release(int fd) {
       libc::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     }
     // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane.
-    const bool resets = end->lane.rx.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
-    if (end->lane.ring.unsent() != 0 && !fallback.done && !resets) end->keeper.store(keeper_of(fd));
+    resets = end->lane.rx.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
+    const bool unsent = end->lane.ring.unsent() != 0 && !fallback.done;
+    if (unsent && !resets) end->keeper.store(keeper_of(fd));
+    end->lane.rx.refuse_data();
     end->lane.rx.close_reading();
     end->lane.finish(true);
     sending_changed(RouteEvent::kLaneEnded);
     receiving_changed(RouteEvent::kLaneEnded);
     background::look_at(*end);
-    if (linger.l_onoff == 0 || linger.l_linger <= 0 || !modes.blocks(fd, 0)) return;
+    resets = resets && unsent;
+    if (!resets && (linger.l_onoff == 0 || linger.l_linger <= 0 || !modes.blocks(fd, 0))) return;
     ++end->pins;
   }
-  {
+  // A reset drops what is unsent. The peer, which may never make room for it, is to notice at once.
+  if (resets) {
+    end->give_up();
+  } else {
     LaneOver over(*this, end->lane, false);
     wait_for(over, nullptr, 0, deadline_in_ms(linger.l_linger * 1000L), nullptr, true,
              Signals::kWait);

@@ -86,6 +86,7 @@ void advance(Socket& socket, Lane& lane, bool sends) {
     background::look_at(*socket.link.end);
   }
   if (!sends || socket.tx.route == Phase::kKernel) return;
+  leave_ended_lane(socket);
   if (socket.tx.route == Phase::kLane && lane.ring.awaits_completion()) background::flush_later(*socket.link.end);
   // The background thread hands the data that has not arrived to the kernel.
   if (socket.tx.route == Phase::kLane && lane.control.broken()) background::look_at(*socket.link.end);

@@ -118,6 +118,7 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
       return Attempt::kAgain;
     }
   }
+  if (bytes > 0) socket.rx.count_emptied();
   if (bytes > 0 && (flags & MSG_PEEK) == 0) count_kernel_bytes(socket, static_cast<std::uint64_t>(bytes));
   return Attempt::kDone;
 }
@@ -130,6 +131,7 @@ Attempt take_from_lane(Socket& socket, const iovec* pieces, std::size_t count, s
   bytes = static_cast<ssize_t>((flags & MSG_TRUNC) != 0 && !peek ? lane.rx.discard(total(pieces, count) - skip)
                                                                  : lane.rx.read(pieces, count, skip, peek));
   socket.rx.lane_unread.store(lane.rx.unread(), std::memory_order_relaxed);
+  if (lane.rx.unread() == 0) socket.rx.count_emptied();
   socket.rx.last_packet.store(lane.rx.last_packet(), std::memory_order_relaxed);
   if (lane.control.receiving() == Lane::State::kEnded && lane.rx.unread() == 0) {
     socket.rx.turns = true;
@@ -204,6 +206,7 @@ Attempt receive_from_source(Socket& socket, int fd, const iovec* pieces, std::si
   if (socket.rx.inherited != nullptr) {
     const Attempt attempt = receive_inherited_bytes(socket, pieces, count, skip, (flags & MSG_PEEK) != 0, bytes);
     socket.rx.turns = socket.rx.inherited_left() == 0;
+    if (socket.rx.turns) socket.rx.count_emptied();
     if (attempt != Attempt::kAgain) return attempt;
     socket.rx.turns = false;
     moved |= !socket.may_use_lane();
@@ -245,6 +248,7 @@ bool Socket::finds_nothing(int flags) {
   const signals::Inside inside;
   progress();
   if (!rx.known_empty()) return false;
+  rx.count_emptied();
   engine::after_look_in_vain();
   return true;
 }
@@ -255,6 +259,7 @@ Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count, std:
   const std::scoped_lock guard(rx.lock);
   fd = current(fd);
   const Attempt attempt = receive_from_source(*this, fd, pieces, count, skip, flags, bytes, move.happened);
+  if (attempt == Attempt::kAgain) rx.count_emptied();
   if (attempt != Attempt::kDone || bytes <= 0) return attempt;
   std::size_t done = static_cast<std::size_t>(bytes);
   if ((flags & MSG_PEEK) != 0) {

@@ -59,20 +59,8 @@ bool go_up(Socket& socket, int fd) {
 // Decides whether the direction is on the lane, for this packet and those that follow. With the lane locked. True if
 // the direction has come down to the kernel.
 bool choose_route(Socket& socket, int fd) {
-  Lane& lane = socket.link.end->lane;
-  bool came_down = false;
   if (socket.tx.route == Phase::kKernel) go_up(socket, fd);
-  if (socket.tx.route == Phase::kLane && lane.control.sending() != Lane::State::kUp) {
-    socket.sending_changed(RouteEvent::kLaneEnded);
-    came_down = true;
-  }
-  if (socket.tx.route == Phase::kLane && (lane.control.peer_closed() || socket.reset.ended_by_kernel())) {
-    // The direction goes down, so that the kernel returns EPIPE or ECONNRESET.
-    lane.finish(false);
-    socket.sending_changed(RouteEvent::kLaneEnded);
-    came_down = true;
-  }
-  return came_down;
+  return leave_ended_lane(socket);
 }
 
 // False: there are no credits, and the data is copied after all, because a program that was told of room must not wait.
@@ -121,6 +109,7 @@ Attempt send_on_lane(Socket& socket, int fd, const iovec* pieces, std::size_t co
     return Attempt::kFailed;
   }
   if (bytes != 0 || total(pieces, count) == skip) return Attempt::kDone;
+  socket.tx.count_filled();
   return Attempt::kAgain;
 }
 
@@ -182,6 +171,7 @@ Attempt try_send(Socket& socket, int fd, const iovec* pieces, std::size_t count,
       if (const Attempt first = finish_on_lane(socket, looked); first != Attempt::kDone) return first;
     }
     const Attempt attempt = send_in_kernel(socket, fd, pieces, count, skip, flags, bytes);
+    if (attempt == Attempt::kAgain) socket.tx.count_filled();
     if (attempt != Attempt::kDone) return attempt;
   }
   note_kernel_bytes(socket, fd, Direction::kSending, bytes);
@@ -301,6 +291,7 @@ ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) 
   }
   const std::size_t wanted = total(pieces, count);
   if (wanted == 0) return send_nothing(*this, fd, flags);
+  if (wanted > held_sends::kMostBytes || tx.route != Phase::kLane) held_sends::before_other_send(this);
   if (wanted > options().copy_limit && count == 1 && tx.route == Phase::kLane &&
       modes.blocks(fd, flags)) {
     return send_registered(*this, fd, pieces[0], flags);

@@ -13,6 +13,9 @@
 namespace viaduct::sovia {
 
 struct TxStream {
+  // A call has found no more room. With the lock held.
+  void count_filled() { filled.store(filled.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+
   Lock lock;  // guards all below
   Route<Direction::kSending> route;
   bool lane_forbidden = false;
@@ -20,6 +23,7 @@ struct TxStream {
   // The kernel's direction is shut when all data sent before has arrived. Read without the lock, too.
   std::atomic<bool> shut_later{false};
   UnackedCopy unacked;
+  std::atomic<std::uint32_t> filled{0};  // calls that have found no more room; increased with the lock held
 };
 
 }  // namespace viaduct::sovia

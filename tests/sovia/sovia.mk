@@ -26,6 +26,7 @@ sovia_semantics_cases = \
 	tests/sovia/semantics/cases_nonblocking.cc \
 	tests/sovia/semantics/cases_shutdown.cc \
 	tests/sovia/semantics/cases_closing.cc \
+	tests/sovia/semantics/cases_ends.cc \
 	tests/sovia/semantics/cases_time.cc \
 	tests/sovia/semantics/cases_handlers.cc \
 	tests/sovia/semantics/cases_waiting.cc \

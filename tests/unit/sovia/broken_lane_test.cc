@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "sovia/process/libc.h"
 #include "sovia/socket/fallback.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"
@@ -178,6 +179,44 @@ TEST(BrokenLane, LeavesAResetToALaterCall) {
   EXPECT_EQ(receive(connection), -ECONNRESET);
   EXPECT_EQ(receive(connection), 0);
   EXPECT_EQ(send(connection), -EPIPE);
+}
+
+// The kernel's stream ends later, when the lane's data has arrived. Whether the socket is connected is asked before that:
+// behind the peer's end it is not any more.
+TEST(Shutdown, AsksWhetherItIsConnectedWhileNoOtherThreadCanEndTheStream) {
+  static Socket* socket;
+  static bool could_be_ended;
+  Connection connection;
+  connection.up();
+  connection.sends("on its way");
+  socket = &connection.socket();
+  could_be_ended = false;
+  const auto real = libc::getpeername;
+  libc::getpeername = [](int fd, sockaddr* name, socklen_t* length) noexcept {
+    if (socket->tx.lock.try_lock()) {
+      could_be_ended = true;
+      socket->tx.lock.unlock();
+    }
+    return ::getpeername(fd, name, length);
+  };
+  EXPECT_EQ(sovia_shutdown(connection.fd(), SHUT_WR), 0);
+  libc::getpeername = real;
+  EXPECT_FALSE(could_be_ended);
+}
+
+// A program may finish its answer before it reads on.
+TEST(ClosedPeer, LeavesRoomWhileBytesAreUnread) {
+  Connection connection;
+  connection.up();
+  connection.data();
+  connection.peer_lane().finish(true);
+  connection.settle();
+  connection.lane_cuts();
+  pollfd room{connection.fd(), POLLOUT, 0};
+  EXPECT_EQ(sovia_poll(&room, 1, 1000), 1);
+  EXPECT_EQ(room.revents, POLLOUT);
+  EXPECT_EQ(send(connection), 1);
+  EXPECT_EQ(receive(connection), 1);
 }
 
 // As with TCP, whose buffer has room: a program that did not wait for room need not begin to.

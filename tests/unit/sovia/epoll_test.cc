@@ -9,9 +9,12 @@
 
 #include <map>
 #include <set>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "sovia/poll/epoll_set.h"
+#include "sovia/process/threads.h"
 #include "sovia/socket/table.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"
@@ -155,7 +158,7 @@ TEST(EpollEdge, TellsAllThatIsReadyWithTheChange) {
   ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLOUT | kEdge, 7), 0);
   EXPECT_EQ(set.wait(), "7:OUT");
   c.up();
-  EXPECT_EQ(set.wait(), "7:OUT");  // once more, as the lane is new
+  EXPECT_EQ(set.wait(), "7:OUT");  // once more, as the library does not know what the kernel has told
   EXPECT_EQ(set.wait(), "");
   c.data();
   EXPECT_EQ(set.wait(), "7:IN|OUT");
@@ -206,6 +209,99 @@ TEST(EpollEdge, ArmingAgainTellsAgainOfAnErrorOfTheKernels) {
   EXPECT_EQ(set.wait(), "");
   ASSERT_EQ(set.modify(c.fd(), EPOLLIN | kEdge, 8), 0);
   EXPECT_EQ(set.wait(1000), "8:IN|ERR|HUP");
+}
+
+// What TCP tells in one event: the kernel's end and the lane's.
+TEST(EpollEdge, TheEndIsToldOnce) {
+  Connection c;
+  Epoll set;
+  c.up();
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | kEdge, 7), 0);
+  EXPECT_EQ(set.wait(), "7:OUT");
+  c.data();
+  c.peer_ends_lane();
+  c.close_peer();
+  EXPECT_EQ(set.wait(100, 1), "7:IN|OUT|RDHUP");
+  EXPECT_EQ(set.wait(20, 1), "");
+  char text[8];
+  EXPECT_EQ(sovia_recv(c.fd(), text, sizeof text, MSG_DONTWAIT), 1);
+  EXPECT_EQ(sovia_recv(c.fd(), text, sizeof text, MSG_DONTWAIT), 0);
+  EXPECT_EQ(set.wait(20, 1), "");
+}
+
+// Data that the kernel brings where the lane was is news to a program that had read all.
+TEST(EpollEdge, DataOfTheKernelsIsToldWhenTheLaneHasGone) {
+  Connection c;
+  Epoll set;
+  c.up();
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | kEdge, 7), 0);
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN");
+  c.data(false);
+  c.peer_sends("behind the lane");
+  EXPECT_EQ(set.wait(20), "");
+  c.down();
+  EXPECT_EQ(set.wait(1000), "7:IN");
+  EXPECT_EQ(set.wait(20), "");
+}
+
+// ---------------------------------------------------------------------------- order
+// The numbers of the events, in their order.
+std::string order(const Epoll& set, int most = 16) {
+  epoll_event events[16];
+  const int count = sovia_epoll_wait(set.fd(), events, most, 0);
+  std::string text;
+  for (int i = 0; i < count; ++i) text += std::to_string(events[i].data.u64);
+  return text;
+}
+
+TEST(EpollOrder, WhatTheKernelHadBeforeTheArrivalComesFirst) {
+  Connection c;
+  Pipe pipe;
+  Epoll set;
+  c.up();
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 1), 0);
+  ASSERT_EQ(set.add(pipe.reader(), EPOLLIN, 2), 0);
+  for (int i = 0; i < 4; ++i) {
+    pipe.fill();
+    c.data();
+    EXPECT_EQ(order(set), "21");
+    c.data(false);
+    pipe.drain();
+    EXPECT_EQ(order(set), "");
+  }
+}
+
+TEST(EpollOrder, AnArrivalWhileTheProgramIsAwayKeepsItsPlace) {
+  Connection c;
+  Pipe before, behind;
+  Epoll set;
+  c.up();
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 1), 0);
+  ASSERT_EQ(set.add(before.reader(), EPOLLIN, 2), 0);
+  ASSERT_EQ(set.add(behind.reader(), EPOLLIN, 3), 0);
+  EXPECT_EQ(order(set), "");
+  before.fill();
+  std::thread([&] {
+    t_is_librarys = true;
+    c.data();
+  }).join();
+  behind.fill();
+  EXPECT_EQ(order(set), "213");
+}
+
+TEST(EpollOrder, NeitherStarvesTheOther) {
+  Connection c;
+  Pipe pipe;
+  Epoll set;
+  c.up();
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 1), 0);
+  ASSERT_EQ(set.add(pipe.reader(), EPOLLIN, 2), 0);
+  pipe.fill();
+  c.data();
+  std::string told;
+  for (int i = 0; i < 8; ++i) told += order(set, 1);
+  EXPECT_EQ(told, "21212121");
 }
 
 // ---------------------------------------------------------------------------- one-shot

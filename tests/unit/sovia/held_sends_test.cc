@@ -117,6 +117,14 @@ TEST_F(HeldSends, LargeOnesLeaveAtOnceWithWhatIsHeld) {
   EXPECT_EQ(connection_.lane_takes().size(), 2 * held_sends::kMostBytes + 1);
 }
 
+TEST_F(HeldSends, LeaveBeforeASendOnAnotherConnectionThatIsNotHeld) {
+  Connection other;
+  ASSERT_TRUE(learn());
+  const std::uint64_t before = packets();
+  EXPECT_EQ(sovia_send(other.fd(), "x", 1, MSG_DONTWAIT), 1);  // by the kernel
+  EXPECT_EQ(packets(), before + 1);
+}
+
 TEST_F(HeldSends, LeaveAtOnceOfAThreadThatDoesOtherThings) {
   ASSERT_TRUE(learn());
   for (int n = 0; n < 8; ++n) {

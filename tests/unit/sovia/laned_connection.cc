@@ -259,11 +259,13 @@ void Connection::lane_is_refused() {
 }
 
 void Connection::lane_breaks() {
-  {
-    const std::scoped_lock guard(mutex_, end_->lane.lock());
-    end_->lane.cut();
-  }
+  lane_cuts();
   fall_back(*socket_, fd_);
+}
+
+void Connection::lane_cuts() {
+  const std::scoped_lock guard(mutex_, end_->lane.lock());
+  end_->lane.cut();
 }
 
 bool Connection::lane_is_over() {

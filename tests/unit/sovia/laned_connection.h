@@ -64,8 +64,9 @@ class Connection {
   void down();
   // It asks for a lane, and none is to be had.
   void lane_is_refused();
-  // The lane's VI loses its connection: the kernel brings the rest.
+  // The lane's VI loses its connection: the kernel brings the rest. lane_cuts(): no thread has noticed it.
   void lane_breaks();
+  void lane_cuts();
   // The background thread finds that the lane is over, and takes it from the socket.
   bool lane_is_over();
   // The program sends this on the lane; it does not come until something settles.

@@ -90,6 +90,14 @@ TEST(Readiness, TellsAHangupBeforeTheKernelKnowsOfIt) {
   EXPECT_EQ(state.to_tell(POLLIN, POLLIN | POLLRDHUP) & POLLHUP, 0);
 }
 
+TEST(Readiness, TellsAHangupToWhoAsksForNothing) {
+  Readiness state = on_lane();
+  state.lane_ended = state.lane_unread = true;
+  EXPECT_EQ(state.to_tell(0, POLLHUP), POLLHUP);
+  state.lane_ended = false;
+  EXPECT_EQ(state.to_tell(0, POLLHUP), 0);
+}
+
 TEST(Readiness, TellsAHangupWhenTheProgramHasShutBothDirections) {
   for (const Phase phase : {Phase::kDrain, Phase::kLane}) {
     Readiness state = on_lane();
