@@ -15,6 +15,7 @@ sovia_sources = \
 	sovia/api/api_tags.cc \
 	sovia/background/background.cc sovia/background/background.h \
 	sovia/background/background_lanes.cc \
+	sovia/background/kernel_watch.cc sovia/background/kernel_watch.h \
 	sovia/background/lane_finisher.cc sovia/background/lane_finisher.h \
 	sovia/background/background_state.h \
 	sovia/background/remembered_routes.cc sovia/background/remembered_routes.h \

@@ -13,6 +13,7 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/cached_lanes.h"
+#include "sovia/background/kernel_watch.h"
 #include "sovia/background/lane_finisher.h"
 #include "sovia/background/rest.h"
 #include "sovia/background/route_trials.h"
@@ -257,7 +258,8 @@ void flush_held() {
 // The time of the next step that no event brings about.
 std::uint64_t next_due(std::uint64_t vi_cache_due) {
   const std::uint64_t now = now_ns();
-  std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now), trials_due(), rest_due()});
+  std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now), trials_due(), rest_due(),
+                                kernel_watch_due()});
   {
     const std::scoped_lock guard(requests().lock);
     for (const Task& task : requests().awaiting) due = std::min(due, task.wait_until);
@@ -291,6 +293,7 @@ void do_what_is_due() {
   end_waiting_for_offers();
   if (requests().offered.exchange(false)) match_offers();
   do_tasks();
+  watch_kernel_connections();
   look_at_lanes();
   look_at_trials();
   datagram::turn();

@@ -9,6 +9,7 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/cached_lanes.h"
+#include "sovia/background/kernel_watch.h"
 #include "sovia/background/lane_finisher.h"
 #include "sovia/background/route_trials.h"
 #include "sovia/lane/arrival_threads.h"
@@ -335,6 +336,7 @@ void unqueue(const LaneEndpoint& end) {
 bool free_end(std::size_t index) {
   LaneEndpoint* const end = state().ends[index];
   held_sends::forget(*end);
+  end_sign_of_life(*end);
   // Arrivals are paused so that none can queue this lane any more.
   engine::pause();
   {

@@ -30,10 +30,16 @@ class ConnectionReset {
     shared_told_.store(nullptr);
     happened_.store(true);
   }
-  // ECONNRESET for the first call that meets the reset, as with TCP; then `once_told`.
+  // The kernel's connection had ended with this error (0: not) before this end reset its own: an administrator has ended
+  // it, or nothing came from the peer for too long.
+  void is_caused_by(int error) {
+    if (error == ECONNABORTED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) error_.store(error);
+  }
+  int error() const { return error_.load(); }
+  // The error for the first call that meets the reset, as with TCP; then `once_told`.
   Attempt fail(Attempt once_told) {
     if (told().exchange(true)) return once_told;
-    errno = ECONNRESET;
+    errno = error();
     return Attempt::kFailed;
   }
 
@@ -65,7 +71,7 @@ class ConnectionReset {
   int tell(int error) {
     kernel_tells(error);
     const int of_kernel = take_untold();
-    if (happened_.load()) return told().exchange(true) ? 0 : ECONNRESET;
+    if (happened_.load()) return told().exchange(true) ? 0 : error_.load();
     return error != 0 ? error : of_kernel;
   }
 
@@ -78,6 +84,7 @@ class ConnectionReset {
 
   enum class Untold : std::uint8_t { kNothing, kReset, kPipe };
   std::atomic<bool> happened_{false}, told_{false}, ended_by_kernel_{false};
+  std::atomic<int> error_{ECONNRESET};
   std::atomic<std::atomic<bool>*> shared_told_{nullptr};
   std::atomic<Untold> untold_{Untold::kNothing};
 };

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
@@ -65,7 +66,7 @@ Attempt tell_reset(Socket& socket, int fd, Attempt once_told) {
   int of_kernel = 0;
   socklen_t length = sizeof of_kernel;
   libc::getsockopt(fd, SOL_SOCKET, SO_ERROR, &of_kernel, &length);
-  errno = ECONNRESET;
+  errno = socket.reset.error();
   return attempt;
 }
 
@@ -268,13 +269,14 @@ bool meet_early_record(Socket& socket, int fd) {
 }
 
 bool take_record(Socket& socket, int fd) {
-  const int before = errno;
+  const int before = std::exchange(errno, 0);
   const InheritedBytes::Take take = socket.rx.inherited->take_record(fd, socket.rx.kernel_read);
-  errno = before;
+  const int error = std::exchange(errno, before);
   if (take == InheritedBytes::Take::kAgain) return false;
   if (take == InheritedBytes::Take::kEnded) {
     socket.fallback.peer_ended.store(true);
   } else if (take == InheritedBytes::Take::kReset) {
+    socket.reset.is_caused_by(error);
     reset_connection(socket, fd);
   } else {
     SOVIA_LOG("%d: receiving goes on through the kernel", fd);

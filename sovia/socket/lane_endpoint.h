@@ -73,6 +73,8 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   bool closing = false;               // the sending direction ends: no new data is sent
   bool listed = false;                // taken off the queue (look_at()), to be looked at
   std::size_t last_unsent = 0;
+  std::uint64_t life_at = 0;          // when the kernel's connection is to give a sign of life, or has given it
+  int kept_alive = 0, kept_idle = -1; // the program's SO_KEEPALIVE and TCP_KEEPIDLE meanwhile; -1: no sign is given now
 
   // --- the lane's lock guards it
   std::uint64_t corked_until = 0;     // time limit of data held back for TCP_CORK

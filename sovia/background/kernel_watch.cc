@@ -1,0 +1,114 @@
+#include "sovia/background/kernel_watch.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "sovia/background/background_state.h"
+#include "sovia/process/clock.h"
+#include "sovia/process/libc.h"
+#include "sovia/socket/table.h"
+
+namespace viaduct::sovia::background {
+namespace {
+
+constexpr std::uint64_t kErrorsNs = 1'000 * kMs;   // between two looks for errors
+constexpr std::uint64_t kSilenceNs = 5'000 * kMs;  // between two signs of life
+constexpr std::uint64_t kPulseNs = 20 * kMs;       // for the kernel's timer, which counts in ticks of up to 10 ms
+constexpr int kProbeAtOnce = 1;                    // of TCP_KEEPIDLE, in seconds
+
+constinit std::uint64_t g_errors_at = 0;
+
+bool is_watched(const LaneEndpoint& end) {
+  return end.stage == LaneEndpoint::Stage::kOpen && !end.closing && end.fd >= 0 && !end.lane.control.broken();
+}
+
+// Whether the descriptor is still the socket's: the program may have closed it and have another at its number.
+bool has_descriptor(const LaneEndpoint& end) { return table::find(end.fd).get() == end.socket.get(); }
+
+int option(int fd, int level, int name) {
+  int value = -1;
+  socklen_t length = sizeof value;
+  return libc::getsockopt(fd, level, name, &value, &length) == 0 ? value : -1;
+}
+
+void set_option(int fd, int level, int name, int value) { libc::setsockopt(fd, level, name, &value, sizeof value); }
+
+// Has the kernel send a keep-alive probe at once. No other call of an unprivileged program makes it send a packet
+// without data. The options are the program's again a moment later.
+void begin_sign_of_life(LaneEndpoint& end, std::uint64_t now) {
+  end.life_at = now + kSilenceNs;
+  if (!has_descriptor(end)) return;
+  const int on = option(end.fd, SOL_SOCKET, SO_KEEPALIVE);
+  const int idle = option(end.fd, IPPROTO_TCP, TCP_KEEPIDLE);
+  if (on < 0 || idle < 0) return;
+  end.kept_alive = on, end.kept_idle = idle;
+  end.life_at = now + kPulseNs;
+  set_option(end.fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(end.fd, IPPROTO_TCP, TCP_KEEPIDLE, kProbeAtOnce);
+}
+
+// The kernel tells of an error once, to whoever asks: the program's next call. Poll takes none away.
+void look_for_errors() {
+  std::vector<pollfd> fds;
+  std::vector<LaneEndpoint*> ends;
+  for (LaneEndpoint* const end : state().ends) {
+    if (!is_watched(*end) || !has_descriptor(*end)) continue;
+    fds.push_back({end->fd, 0, 0});
+    ends.push_back(end);
+  }
+  if (fds.empty() || libc::poll(fds.data(), fds.size(), 0) <= 0) return;
+  for (std::size_t i = 0; i < fds.size(); ++i) {
+    if ((fds[i].revents & POLLERR) == 0 || !has_descriptor(*ends[i])) continue;
+    {
+      const std::scoped_lock guard(ends[i]->lane.lock());
+      ends[i]->lane.fail();
+    }
+    look_at(*ends[i]);
+  }
+}
+
+}  // namespace
+
+void end_sign_of_life(LaneEndpoint& end) {
+  if (end.kept_idle < 0) return;
+  const int idle = std::exchange(end.kept_idle, -1);
+  // A program that has set the option meanwhile keeps what it has set.
+  if (!has_descriptor(end) || option(end.fd, IPPROTO_TCP, TCP_KEEPIDLE) != kProbeAtOnce) return;
+  set_option(end.fd, IPPROTO_TCP, TCP_KEEPIDLE, idle);
+  set_option(end.fd, SOL_SOCKET, SO_KEEPALIVE, end.kept_alive);
+}
+
+void watch_kernel_connections() {
+  const std::uint64_t now = now_ns();
+  for (LaneEndpoint* const end : state().ends) {
+    if (now < end->life_at || !is_watched(*end)) continue;
+    if (end->kept_idle >= 0) {
+      end_sign_of_life(*end);
+      end->life_at = now + kSilenceNs;
+    } else if (end->life_at == 0) {
+      end->life_at = now + kSilenceNs;
+    } else {
+      begin_sign_of_life(*end, now);
+    }
+  }
+  if (now < g_errors_at) return;
+  g_errors_at = now + kErrorsNs;
+  look_for_errors();
+}
+
+std::uint64_t kernel_watch_due() {
+  std::uint64_t due = kNever;
+  for (const LaneEndpoint* const end : state().ends) {
+    if (is_watched(*end)) due = std::min({due, g_errors_at, end->life_at});
+  }
+  return due;
+}
+
+}  // namespace viaduct::sovia::background
