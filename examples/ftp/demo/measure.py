@@ -9,13 +9,6 @@ from .hosts import Failure, Hosts, launcher
 from .pairs import Server
 
 
-# A transfer on SOVIA begins over kernel TCP, and the lane follows. One of which the kernel carried more than
-# this part is no measurement of lanes, and is done again, so many times at most.
-KERNEL_PART = 0.1
-TRIES = 3
-SOVIA = ('sovia', 'sovia_linked')
-
-
 class Variant:
     """One way to carry the files: a pair, on SOVIA or not, with segmentation offload on the link or not."""
 
@@ -51,28 +44,18 @@ class Figures:
 
     def row(self, *place):
         """What was measured there."""
-        return self.rows.setdefault(place, {'wall': [], 'client': [], 'kernel': [], 'dropped': []})
+        return self.rows.setdefault(place, {'wall': [], 'client': [], 'kernel': []})
 
     def add(self, place, wall, said, kernel):
-        """One transfer; `kernel` is the part that the kernel carried. Returns whether it counts."""
+        """One transfer; `kernel` is the part that the kernel carried."""
         row = self.row(*place)
-        if kernel > KERNEL_PART and place[-1] in SOVIA:
-            row['dropped'].append(kernel)
-            return False
         row['wall'].append(wall)
         row['kernel'].append(kernel)
         if said is not None:
             row['client'].append(said)
-        return True
-
-    def kernel_part(self, *place):
-        """Of the transfers that count, the most that the kernel carried (or None), and of how many that do
-        not."""
-        row = self.row(*place)
-        return max(row['kernel'], default=None), len(row['dropped'])
 
     def seconds(self, *place, clock='wall'):
-        """The median, or None."""
+        """The median, or None; with clock='kernel': of the parts that the kernel carried."""
         values = self.rows.get(place, {}).get(clock)
         return median(values) if values else None
 
@@ -83,7 +66,7 @@ class Figures:
                  'mbit_s': size * 8e-6 / self.seconds(mtu, direction, size, key) if row['wall'] else None,
                  'client_seconds': self.seconds(mtu, direction, size, key, clock='client'),
                  'rounds': row['wall'], 'client_rounds': row['client'],
-                 'kernel_parts': row['kernel'], 'dropped_kernel_parts': row['dropped']}
+                 'kernel_parts': row['kernel']}
                 for (mtu, direction, size, key), row in sorted(self.rows.items())]
 
 
@@ -142,7 +125,6 @@ def one_mtu(figures, hosts, mtu, all_variants, sizes, rounds, place):
             hosts.offload(variant.offload)
             for size in sizes if number else sizes[:1]:
                 for direction in ('get', 'put'):
-                    for _ in range(TRIES):
-                        times = transfer(hosts, variant, direction, size, place)
-                        if not number or figures.add((mtu, direction, size, variant.key), *times):
-                            break
+                    times = transfer(hosts, variant, direction, size, place)
+                    if number:
+                        figures.add((mtu, direction, size, variant.key), *times)

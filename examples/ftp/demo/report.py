@@ -1,7 +1,5 @@
 """The tables that ftpdemo prints."""
 
-from .measure import KERNEL_PART
-
 # Table 5 of the SOVIA paper (ICS 2001): title, then Mb/s and seconds for its two files. Its client counts.
 PAPER = (
     ('TCP/IP on Fast Ethernet', (88, 1.18), (88, 5.58)),
@@ -23,10 +21,9 @@ def ratio(one, other):
     return '-'.rjust(WIDTH) if not one or not other else f'{one / other:.2f}'.rjust(WIDTH)
 
 
-def kernel_cell(part, dropped):
-    """How much of the transfers that count went through the kernel, and how many do not count."""
-    text = '-' if part is None else f'{part:.1%} at most'
-    return (text + (f', {dropped} dropped' if dropped else '')).rjust(WIDTH)
+def kernel_cell(part):
+    """How much of the transfers went through the kernel."""
+    return ('-' if part is None else f'{part:.1%}').rjust(WIDTH)
 
 
 def table(figures, mtus, sizes, all_variants, rounds):
@@ -45,7 +42,7 @@ def table(figures, mtus, sizes, all_variants, rounds):
                     cell(size, figures.seconds(mtu, direction, size, variant.key)) for size in sizes))
                 if variant.sovia:
                     lines.append('    of it by the kernel'.ljust(36) + ''.join(
-                        kernel_cell(*figures.kernel_part(mtu, direction, size, variant.key)) for size in sizes))
+                        kernel_cell(figures.seconds(mtu, direction, size, variant.key, clock='kernel')) for size in sizes))
             for key, name in (('sovia', 'unmodified'), ('sovia_linked', 'linked')):
                 for tcp, what in (('tcp', 'TCP with offload'), ('tcp_plain', 'TCP without')):
                     if key in keys:
@@ -55,5 +52,5 @@ def table(figures, mtus, sizes, all_variants, rounds):
     lines += ['', f'Medians of {rounds} rounds, the variants in turns; tmpfs to tmpfs; every file verified. Time is from',
               'the command to the next prompt, with the data connection\'s making and the server\'s last word.',
               'A data connection begins over kernel TCP and gets its lane while it transfers: short transfers are',
-              f'carried by the kernel in part. Those of which it carried more than {KERNEL_PART:.0%} are not counted.']
+              'carried by the kernel in part, of which the median is shown.']
     return lines

@@ -52,6 +52,17 @@ def ratio_cell(row, way):
     return f'**{text}**' if worse else text
 
 
+def words_cell(row, way):
+    """How many times faster or slower, bold where it is slower."""
+    ratio = row['ways'][way].get('ratio')
+    if not ratio:
+        return '-'
+    faster = ratio if row['better'] == 'more' else 1 / ratio
+    if faster >= 1.05:
+        return f'{faster:.1f} times faster' if faster < 10 else f'{faster:.0f} times faster'
+    return f'**{1 / faster:.1f} times slower**' if faster <= 0.95 else 'as fast'
+
+
 def _not_run(row, columns):
     reason = row['not_run'].replace('|', '/')
     return line([row['title'], f'not measured: {reason}'] + [''] * (columns - 2))
@@ -98,13 +109,12 @@ def switch_table(rows):
 def short_table(rows):
     """For newcomers: what SOVIA makes of each program."""
     by_key = {row['row']: row for row in rows}
-    text = head('program', 'compared with kernel TCP', 'granted', 'hosted')
+    text = head('program', 'granted', 'hosted')
     for key in SHORT:
         row = by_key.get(key)
         if row and 'not_run' not in row:
             title = row['title'] + (' (on 127.0.0.1)' if row['place'] == 'one-host' else '')
-            text += line([title, 'rate' if row['better'] == 'more' else 'time', ratio_cell(row, 'granted'),
-                          ratio_cell(row, 'hosted')])
+            text += line([title, words_cell(row, 'granted'), words_cell(row, 'hosted')])
     return text
 
 
@@ -129,7 +139,7 @@ def program_tables(measured):
         made[f'programs/{place}'] = f'{caption(measured, rows)}, least and most in brackets.\n\n{make(rows)}' \
             if rows else NOT_MEASURED
     rows = [row for row in (measured or {}).get('rows', []) if row['row'] in SHORT and 'not_run' not in row]
-    made['programs/short'] = f'{caption(measured, rows)}. Bold: worse than kernel TCP.\n\n{short_table(rows)}' \
+    made['programs/short'] = f'{caption(measured, rows)}.\n\n{short_table(rows)}' \
         if rows else NOT_MEASURED
     return made
 

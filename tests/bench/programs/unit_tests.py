@@ -307,7 +307,7 @@ class Tables(unittest.TestCase):
             self.assertEqual(tables.update(root), ['README.md', 'doc/one.md'])
             self.assertEqual(tables.outdated(root), [])
             with open(os.path.join(root, 'README.md'), encoding='utf-8') as file:
-                self.assertIn('| redis, 1 client, GET | rate | 3.00 | **0.50** |', file.read())
+                self.assertIn('| redis, 1 client, GET | 3.0 times faster | **2.0 times slower** |', file.read())
 
 
 class BenchesTest(unittest.TestCase):
