@@ -144,7 +144,6 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   RegistrationTable registrations_;
   std::uint64_t call_ = 0;  // numbers the harvests
   bool kernel_filled_ = false;  // the last harvest had no room for the lanes' events: they come first
-  bool left_ = false;           // an event of the kernel's was left to collect()
   bool asks_anew_ = false;      // a registration of the kernel's has changed
   int lanes_place_ = -1;        // of the wake event among the kernel's events of a harvest; -1: it is not there
 

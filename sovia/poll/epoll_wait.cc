@@ -156,12 +156,11 @@ int EpollSet::harvest(int epfd, epoll_event* events, int most) {
 // Fills events[begin..most) with the kernel's events. Returns the count with those before `begin`, or -1.
 int EpollSet::ask_kernel(int epfd, epoll_event* events, int begin, int most) {
   for (;;) {
-    left_ = false;
     const int said = libc::epoll_wait(epfd, events + begin, most - begin, 0);
     if (said < 0) return -1;
     const int count = translate(events, begin, begin + said);
     // Ask again if all events were the library's: they are muted now, and may have left no room for others.
-    if (count > begin || begin + said < most || left_) return count;
+    if (count > begin || begin + said < most) return count;
   }
 }
 
@@ -188,16 +187,19 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
       forget_dormant(*r);
       continue;
     }
-    // What the kernel was asked is out of date. collect() asks anew.
-    if (r->socket && (ready_.pending(*r) & kRouteChange) != 0) {
-      left_ = true;
-      continue;
-    }
     auto said = static_cast<short>(event.events & 0xffff);
     if (r->inner) said = r->inner->without_wake_event(r->fd, said);
-    // The answer has all that the lane has to tell, too.
     short cause = std::exchange(r->echoes, false) ? short{0} : said;
-    if (r->has(EPOLLET)) cause |= ready_.take(*r);
+    // What the kernel was asked may be out of date.
+    const bool anew = r->socket && (ready_.pending(*r) & kRouteChange) != 0;
+    // The answer has all that the lane has to tell, too.
+    if (anew || r->has(EPOLLET)) cause |= ready_.take(*r);
+    if (anew && !refresh(*r, true)) {
+      erase(*r);
+      continue;
+    }
+    if (anew) said |= kernels_part(*r);
+    if (anew && r->laned && !r->has(EPOLLET)) list(*r, 0);
     const short answer = r->answer(said);
     if (answer == 0 || (r->disabled && r->call != call_)) {
       if (r->has(EPOLLET)) has_news(*r, 0, cause);
