@@ -257,8 +257,8 @@ SOVIA_API int sovia_vdprintf(int fd, const char *format, va_list arguments) SOVI
 /* "0.1.0" */
 SOVIA_API const char *sovia_version(void);
 
-/* The route of a socket: 0 if its data goes or may go over VIA, 1 if through the kernel; -1 with
- * errno EBADF or ENOTSOCK if it is no TCP socket. */
+/* The route of a socket: 0 if the data of one direction at least goes over VIA now, 1 if all of it goes
+ * through the kernel; -1 with errno EBADF or ENOTSOCK if it is no TCP socket. */
 SOVIA_API int sovia_route(int fd);
 
 SOVIA_END

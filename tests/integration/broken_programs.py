@@ -22,6 +22,8 @@ import sys
 import threading
 import time
 
+import thread_failures  # noqa: F401  pylint: disable=unused-import
+
 PERIOD = 1_000_003
 PATTERN = random.Random(1).randbytes(PERIOD) * 2
 

@@ -15,6 +15,7 @@ import threading
 import time
 
 import signal_files
+import thread_failures  # noqa: F401  pylint: disable=unused-import
 
 MESSAGE = bytes(16 * 1024)
 MESSAGES = 4000  # of a connection, in each half

@@ -16,6 +16,8 @@ import sys
 import threading
 import time
 
+import thread_failures  # noqa: F401  pylint: disable=unused-import
+
 
 def answer(connection):
     """To the end of the stream."""

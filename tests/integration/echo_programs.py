@@ -15,6 +15,8 @@ import socketserver
 import sys
 import threading
 
+import thread_failures  # noqa: F401  pylint: disable=unused-import
+
 
 class Echo(socketserver.StreamRequestHandler):
     """Through files made from the socket, as StreamRequestHandler does it."""

@@ -17,6 +17,8 @@ import sys
 import threading
 import time
 
+import thread_failures  # noqa: F401  pylint: disable=unused-import
+
 HEAD = struct.Struct('>III')
 PIECE = b'0123456789' * 100
 WARM_UP = 60

@@ -17,6 +17,8 @@ import sys
 import threading
 import time
 
+import thread_failures  # noqa: F401  pylint: disable=unused-import
+
 IN, OUT = select.EPOLLIN, select.EPOLLOUT
 LAST = 8  # bytes of the count at the end
 

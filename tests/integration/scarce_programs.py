@@ -19,6 +19,8 @@ import sys
 import threading
 import time
 
+import thread_failures  # noqa: F401  pylint: disable=unused-import
+
 COUNT = 8
 BYTES = 1_500_000
 WARM_UP = 0.6  # seconds, in which the connection gets a lane

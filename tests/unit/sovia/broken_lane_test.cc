@@ -204,6 +204,17 @@ TEST(Shutdown, AsksWhetherItIsConnectedWhileNoOtherThreadCanEndTheStream) {
   EXPECT_FALSE(could_be_ended);
 }
 
+TEST(Route, IsWhatTheDataTakesNow) {
+  Connection connection;
+  EXPECT_EQ(sovia_route(connection.fd()), 1);
+  connection.open_lane();
+  EXPECT_EQ(sovia_route(connection.fd()), 1);
+  connection.up();
+  EXPECT_EQ(sovia_route(connection.fd()), 0);
+  connection.down();
+  EXPECT_EQ(sovia_route(connection.fd()), 1);
+}
+
 // A program may finish its answer before it reads on.
 TEST(ClosedPeer, LeavesRoomWhileBytesAreUnread) {
   Connection connection;
