@@ -117,9 +117,9 @@ int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
       return result;
     }
     // AF_UNSPEC ends the connection, and the socket may then get another.
-    const bool ends = length >= sizeof address->sa_family &&
-                      can_read(address, sizeof address->sa_family) &&
-                      address->sa_family == AF_UNSPEC;
+    sa_family_t family = AF_INET;
+    const bool ends = length >= sizeof family && copy_guarded(&family, address, sizeof family) &&
+                      family == AF_UNSPEC;
     if (ends) {
       const Call socket = may_use_lane(fd);
       if (socket) socket->leave_for_good(fd, Reason::kEnd);

@@ -34,6 +34,12 @@ bool refused(const iovec* pieces, std::size_t count) {
   return false;
 }
 
+// As above, for a message with its address.
+bool refused_to_send(const msghdr& message) {
+  if (message.msg_name != nullptr && static_cast<int>(message.msg_namelen) < 0) return true;
+  return !can_read_address(message) || refused(message.msg_iov, message.msg_iovlen);
+}
+
 // Copies a structure of the program's. False if the memory isn't there: the caller then lets the kernel return EFAULT.
 template <class T>
 bool take(T& to, const T* from) {
@@ -208,7 +214,7 @@ ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const so
                      socklen_t length) {
   if (messages::carried(fd)) return keeping_errno([&] { return messages::send(fd, data, bytes, flags); });
   // TCP ignores the address after a check that it is readable.
-  if (address == nullptr || (length <= sizeof(sockaddr_storage) && may_use_lane(fd))) {
+  if (length <= sizeof(sockaddr_storage) && may_use_lane(fd) && can_read(address, length)) {
     return sovia_send(fd, data, bytes, flags);
   }
   if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, flags, address, length);
@@ -232,7 +238,7 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
     }
     if (known->modes.carries_messages()) return messages::send(fd, message, flags);
     const Call socket = may_use_lane(fd);
-    if (!socket || !take(given, message) || refused(given.msg_iov, given.msg_iovlen)) {
+    if (!socket || !take(given, message) || refused_to_send(given)) {
       return kernel_sent(libc::sendmsg(fd, message, flags));
     }
     const bool plain = (flags & kKernelSends) == 0 && given.msg_controllen == 0;
@@ -352,15 +358,17 @@ ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* ad
     }
     if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, flags, address, length);
     const Call socket = may_use_lane(fd);
-    socklen_t room;
-    if (!socket || (flags & kKernelReceives) != 0 || !take(room, length) ||
-        static_cast<int>(room) < 0 || bytes > SSIZE_MAX) {
+    if (!socket || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) {
       return libc::recvfrom(fd, data, bytes, flags, address, length);
     }
     const iovec piece = {data, bytes};
     const ssize_t received = receive(fd, *socket, &piece, 1, flags);
-    if (received >= 0 && !put(length, socklen_t{0})) return failed(EFAULT);  // TCP returns no address
-    return received;
+    if (received < 0) return received;
+    // As in the kernel the data is received whatever the length is. TCP returns no address.
+    socklen_t room;
+    if (!take(room, length)) return failed(EFAULT);
+    if (static_cast<int>(room) < 0) return failed(EINVAL);
+    return put(length, socklen_t{0}) ? received : failed(EFAULT);
   });
 }
 

@@ -22,9 +22,15 @@ namespace {
 // The kernel's limit of events in one call; the kernel itself refuses larger numbers.
 constexpr int kMost = INT_MAX / static_cast<int>(sizeof(epoll_event));
 
-EpollSetRef set_for(int epfd, epoll_event* events, int most) {
-  if (most <= 0 || most > kMost || !copy_guarded(events, events, sizeof *events)) return nullptr;
-  return epoll_sets::find_or_look(epfd);
+EpollSetRef set_for(int epfd, int most) {
+  return most > 0 && most <= kMost ? epoll_sets::find_or_look(epfd) : nullptr;
+}
+
+// Sets errno.
+bool can_write(epoll_event* events) {
+  if (copy_guarded(events, events, sizeof *events)) return true;
+  errno = EFAULT;
+  return false;
 }
 
 // The time, precise to a few milliseconds only, but cheap.
@@ -124,11 +130,12 @@ int sovia_epoll_pwait(int epfd, epoll_event* events, int most, int timeout,
     libc::prepare();
     const signals::Inside inside;
     held_sends::before_wait();
-    const EpollSetRef set = set_for(epfd, events, most);
+    const EpollSetRef set = set_for(epfd, most);
     if (!set) {
       const signals::Outside outside;
       return libc::epoll_pwait(epfd, events, most, timeout, mask);
     }
+    if (!can_write(events)) return -1;
     const bool look_only = timeout == 0;
     return set->wait(epfd, events, most, look_only, look_only ? 0 : deadline_in_ms(timeout), mask);
   });
@@ -142,11 +149,12 @@ int sovia_epoll_pwait2(int epfd, epoll_event* events, int most, const timespec* 
     const bool valid = limit.take(timeout) && is_mask(mask);
     const signals::Inside inside;
     held_sends::before_wait();
-    const EpollSetRef set = valid ? set_for(epfd, events, most) : nullptr;
+    const EpollSetRef set = valid ? set_for(epfd, most) : nullptr;
     if (!set) {
       const signals::Outside outside;
       return kernel_pwait2(epfd, events, most, timeout, mask);
     }
+    if (!can_write(events)) return -1;
     return set->wait(epfd, events, most, limit.look_only, limit.deadline, mask);
   });
 }

@@ -36,6 +36,7 @@ ssize_t send(int fd, const iovec* pieces, std::size_t count, int flags) {
 ssize_t send(int fd, const msghdr* message, int flags) {
   msghdr given;
   if (!copy_guarded(&given, message, sizeof given)) return failed(EFAULT);
+  if (!can_read_address(given)) return failed(EFAULT);
   if (given.msg_controllen != 0) return failed(EOPNOTSUPP);
   return send(fd, given.msg_iov, given.msg_iovlen, flags);
 }

@@ -3,6 +3,9 @@
 #ifndef VIADUCT_SOVIA_PROCESS_GUARDED_COPY_H
 #define VIADUCT_SOVIA_PROCESS_GUARDED_COPY_H
 
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -28,14 +31,22 @@ inline bool lies_in_a_page(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % kPage + bytes <= kPage;
 }
 
-// Whether memory can be read, by a try of a byte in each page.
+// Whether memory can be read, by a try of a byte in each page. Memory that goes beyond the last address can't.
 inline bool can_read(const void* data, std::size_t bytes) {
-  const auto from = reinterpret_cast<std::uintptr_t>(data);
-  char seen;
-  for (std::uintptr_t at = from; bytes != 0 && at < from + bytes; at = (at / kPage + 1) * kPage) {
+  if (bytes == 0) return true;
+  auto at = reinterpret_cast<std::uintptr_t>(data);
+  std::uintptr_t last;
+  if (__builtin_add_overflow(at, bytes - 1, &last)) return false;
+  for (char seen;; at = (at / kPage + 1) * kPage) {
     if (!copy_guarded(&seen, reinterpret_cast<const void*>(at), 1)) return false;
+    if (at / kPage == last / kPage) return true;
   }
-  return true;
+}
+
+// Whether a message that is sent has an address that can be read, or none. TCP ignores it, after the kernel has read it.
+inline bool can_read_address(const msghdr& message) {
+  return message.msg_name == nullptr ||
+         can_read(message.msg_name, std::min<std::size_t>(message.msg_namelen, sizeof(sockaddr_storage)));
 }
 
 }  // namespace viaduct::sovia

@@ -11,6 +11,7 @@
 #include "sovia/datagram/datagram_table.h"
 #include "sovia/lane/waiting.h"
 #include "sovia/process/counters.h"
+#include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/signals.h"
@@ -89,8 +90,12 @@ char* const* Inheritance::environment(char* const own[]) {
     at += sprintf(at, "%llu:%d,", static_cast<unsigned long long>(item.socket), item.file);
   }
   environment_.clear();
-  for (; own != nullptr && *own != nullptr; ++own) {
-    if (!is_ours(*own)) environment_.push_back(*own);
+  for (char* const* from = own; from != nullptr; ++from) {
+    char* entry;
+    if (!copy_guarded(&entry, from, sizeof entry)) return own;  // EFAULT
+    if (entry == nullptr) break;
+    if (!can_read(entry, 1)) return own;
+    if (!is_ours(entry)) environment_.push_back(entry);
   }
   environment_.push_back(variable_.data());
   environment_.push_back(nullptr);

@@ -23,7 +23,9 @@ void for_each_descriptor(const msghdr& message, F&& visit) {
   msghdr* const whole = const_cast<msghdr*>(&message);
   for (cmsghdr* part = CMSG_FIRSTHDR(whole); part != nullptr; part = CMSG_NXTHDR(whole, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    if (part->cmsg_len < CMSG_LEN(0)) break;
+    const auto before = static_cast<std::size_t>(reinterpret_cast<std::byte*>(part) -
+                                                 static_cast<std::byte*>(whole->msg_control));
+    if (part->cmsg_len < CMSG_LEN(0) || part->cmsg_len > whole->msg_controllen - before) break;  // EINVAL
     const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < count; ++i) {
       int fd = -1;

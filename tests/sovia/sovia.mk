@@ -22,6 +22,7 @@ sovia_semantics_cases = \
 	tests/sovia/semantics/cases_io.cc \
 	tests/sovia/semantics/cases_flags.cc \
 	tests/sovia/semantics/cases_errors.cc \
+	tests/sovia/semantics/cases_pointers.cc \
 	tests/sovia/semantics/cases_urgent.cc \
 	tests/sovia/semantics/cases_nonblocking.cc \
 	tests/sovia/semantics/cases_shutdown.cc \
