@@ -1,6 +1,7 @@
 // A program with a finisher (VipxSetFinisher) that ends in some way, and what the finisher sees and may do.
 //
-//   finisher_tool HOW    killed, aborts, exits (by _exit), runs (by exec); closes the NIC, takes the finisher back
+//   finisher_tool HOW    killed, aborts, exits (by _exit), runs (by exec); closes the NIC, takes the finisher back; adopts:
+//                        the parent of orphans, which has no finisher
 //
 // Prints what is wrong; exit status 0: nothing.
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,9 +53,19 @@ int step(void*) {
 
 [[noreturn]] void program(const std::string& how) {
   VIP_NIC_HANDLE nic;
+  if (how == "adopts") {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const bool refused = VipOpenNic("nic0", &nic) == VIP_SUCCESS && VipxSetFinisher(nic, step, nullptr) == VIP_ERROR_RESOURCE;
+    _exit(refused ? 0 : 3);
+  }
   if (VipOpenNic("nic0", &nic) != VIP_SUCCESS || VipCreateCQ(nic, 64, &g_cq) != VIP_SUCCESS ||
       VipxSetFinisher(nic, step, nullptr) != VIP_SUCCESS) {
     std::printf("there is no NIC with a finisher\n");
+    std::fflush(stdout);
+    _exit(3);
+  }
+  if (waitpid(-1, nullptr, __WALL | WNOHANG) != -1 || errno != ECHILD) {
+    std::printf("the program has a child\n");
     std::fflush(stdout);
     _exit(3);
   }
@@ -87,7 +99,7 @@ int main(int argc, char** argv) {
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 3) return 1;
-  const bool expected = how != "closes" && how != "takes back";
+  const bool expected = how != "closes" && how != "takes back" && how != "adopts";
   constexpr int kMostMs = 20'000;
   for (int ms = 0; expected && ms < kMostMs && (g_seen->steps < kSteps || lives(g_seen->process)); ++ms) {
     poll(nullptr, 0, 1);

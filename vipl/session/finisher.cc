@@ -20,6 +20,7 @@ namespace viaduct::vipl {
 namespace {
 
 constexpr std::size_t kStackBytes = 256 * 1024;
+constexpr std::size_t kMakerStackBytes = 16 * 1024;
 constexpr int kMostKept = 256;
 constexpr int kLastThreadsMs = 50;   // for the program's other threads to be gone, too
 constexpr int kStepSeconds = 5;      // a step that takes longer waits for what a killed thread has held
@@ -75,6 +76,13 @@ void set_mask(const sigset_t& mask) {
   ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, kMaskBytes);
 }
 
+// Whether this process is the parent of all orphans below it, and so would be that of its finisher.
+bool adopts_orphans() {
+  int subreaper = 0;
+  ::syscall(SYS_prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0, 0, 0);
+  return subreaper != 0 || sys::process() == 1;
+}
+
 // Ends the process if it does not say so again in time.
 void end_unless_again() {
   const itimerval in{{0, 0}, {kStepSeconds, 0}};
@@ -84,6 +92,7 @@ void end_unless_again() {
 }  // namespace
 
 bool Finisher::start(const void* session, Descriptors descriptors, Driver* driver, Step step, void* context) {
+  if (adopts_orphans()) return false;
   std::uint32_t none = kNone;
   if (!state_.compare_exchange_strong(none, kStarting)) return false;
   session_ = session, describe_ = descriptors, driver_ = driver, step_ = step, context_ = context;
@@ -102,7 +111,7 @@ void Finisher::stop() {
   word_.store(0);
   sys::futex_wake(word_);
   // A process that is stopped would not end by itself.
-  if (const int process = process_.load(); process != 0) ::syscall(SYS_kill, process, SIGKILL);
+  if (const std::uint32_t process = process_.load(); process != 0) ::syscall(SYS_kill, process, SIGKILL);
   thread_.stop();
   state_.store(kNone);
 }
@@ -124,8 +133,8 @@ void Finisher::run_thread(void* self) {
 }
 
 void Finisher::keep_processes() {
-  void* const stack = sys::map(kStackBytes, -1);
-  if (stack == nullptr) return;
+  stack_ = sys::map(kStackBytes, -1);
+  if (stack_ == nullptr) return;
   int descriptors[kMostKept];
   descriptors_ = descriptors;
   program_ = sys::process();
@@ -138,25 +147,37 @@ void Finisher::keep_processes() {
       renewals = renewals_.load();
       word_.store(owned_);
       if (thread_.stopping() || count_ > kMostKept) break;
-      clear_marks(stack, kStackBytes);
-      const int process = ::clone(run_process, static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_UNTRACED, this);
-      if (process < 0) break;
-      process_.store(process);
+      clear_marks(stack_, kStackBytes);
+      if (!make_process()) break;
       if (renewals_.load() != renewals || thread_.stopping()) {
         word_.store(0);
         sys::futex_wake(word_);
       }
-      await_end(process);
+      for (std::uint32_t process; (process = process_.load()) != 0;) sys::futex_wait(process_, process, kNever);
     } while (renewals_.load() != renewals && !thread_.stopping());
   }
-  sys::unmap(stack, kStackBytes);
+  sys::unmap(stack_, kStackBytes);
 }
 
-void Finisher::await_end(int process) {
-  while (::syscall(SYS_waitid, P_PID, process, nullptr, WEXITED | WNOWAIT | __WCLONE, nullptr) < 0 && errno == EINTR) {
+// A process between makes it an orphan, which init adopts: the program and its scripts know all children of the program.
+// The kernel clears process_ when the process uses the program's memory no more.
+bool Finisher::make_process() {
+  process_.store(0);
+  const int maker = ::clone(run_maker, static_cast<char*>(stack_) + kStackBytes, CLONE_VM | CLONE_VFORK | CLONE_UNTRACED, this);
+  if (maker < 0) return false;
+  while (::syscall(SYS_wait4, maker, nullptr, __WCLONE, nullptr) < 0 && errno == EINTR) {
   }
-  process_.store(0);  // before the number can be another process's
-  ::syscall(SYS_wait4, process, nullptr, __WCLONE, nullptr);
+  return made_;
+}
+
+int Finisher::run_maker(void* self) {
+  auto& finisher = *static_cast<Finisher*>(self);
+  constexpr int kKind = CLONE_VM | CLONE_UNTRACED | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+  char* const stack = static_cast<char*>(finisher.stack_) + kStackBytes - kMakerStackBytes;
+  auto* const number = reinterpret_cast<pid_t*>(&finisher.process_);
+  finisher.made_ = ::clone(run_process, stack, kKind, self, number, nullptr, number) > 0;
+  ::syscall(SYS_exit_group, 0);
+  __builtin_unreachable();
 }
 
 int Finisher::run_process(void* self) {

@@ -1,8 +1,8 @@
 // The process that finishes what a killed one has begun (VipxSetFinisher).
 //
 // It shares the program's memory, and has the descriptors of the NIC and no others. It sleeps on a word that a thread of
-// the program owns as a robust futex: the kernel marks the word when that thread is gone, however the program ends. It
-// runs on the thread-local data of the same thread, which does nothing but wait for it.
+// the program owns as a robust futex: the kernel marks the word when that thread is gone, however the program ends. It is
+// no child of the program. It runs on the thread-local data of the same thread, which does nothing but wait for it.
 //
 //   start() --> the process sleeps --stop()--> gone
 //                  |  \--renew()--> another one, with the session's present descriptors
@@ -44,7 +44,8 @@ class Finisher {
   static void run_thread(void* self);
   static int run_process(void* self);
   void keep_processes();
-  void await_end(int process);
+  bool make_process();
+  static int run_maker(void* self);
   bool prepare_process();
   void finish();
 
@@ -57,9 +58,11 @@ class Finisher {
   std::atomic<std::uint32_t> state_{kNone};    // start() sleeps on it
   std::atomic<std::uint32_t> word_{0};       // the robust futex; 0: the process is to end
   std::atomic<std::uint32_t> renewals_{0};
-  std::atomic<int> process_{0};               // 0: none
+  std::atomic<std::uint32_t> process_{0};    // its number; 0: none
   // --- for the next process
   std::uint32_t owned_ = 0;                  // the word while the thread lives
+  void* stack_ = nullptr;
+  bool made_ = false;
   int program_ = 0;                          // the program's process number
   int program_end_ = -1;                     // the process's own descriptor of it
   int* descriptors_ = nullptr;
