@@ -99,6 +99,7 @@ sovia_sources = \
 	sovia/process/guarded_copy.h \
 	sovia/process/libc.cc sovia/process/libc.h \
 	sovia/process/lock.cc sovia/process/lock.h \
+	sovia/process/once.h \
 	sovia/process/options.cc sovia/process/options.h \
 	sovia/process/own_descriptors.cc sovia/process/own_descriptors.h \
 	sovia/process/reason.cc sovia/process/reason.h \

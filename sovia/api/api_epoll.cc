@@ -44,7 +44,7 @@ std::uint64_t about_now_ns() {
 int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeout,
                   const sigset_t* mask) {
   using Wait = int (*)(int, epoll_event*, int, const timespec*, const sigset_t*);
-  static const auto wait = reinterpret_cast<Wait>(libc::find("epoll_pwait2"));
+  const auto wait = SOVIA_LATE_AS(Wait, epoll_pwait2);
   if (wait != nullptr) return wait(epfd, events, most, timeout, mask);
   constexpr std::size_t kMaskBytes = 8;
   return static_cast<int>(

@@ -24,6 +24,7 @@
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
+#include "sovia/process/once.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/seccomp.h"
 #include "sovia/process/threads.h"
@@ -37,8 +38,7 @@
 
 namespace viaduct::sovia::background {
 State& state() {
-  static State& made = *new State;
-  return made;
+  return once([]() -> State& { return *new State; });
 }
 
 // The table forgets a descriptor before it is closed. So if the table still has it for this socket after the copy, the

@@ -18,6 +18,7 @@
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
+#include "sovia/process/once.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 
@@ -69,8 +70,7 @@ struct Control {
 
 // Never destroyed: the thread runs until the process is gone.
 Control& control() {
-  static Control& made = *new Control;
-  return made;
+  return once([]() -> Control& { return *new Control; });
 }
 
 VipxFlow flow_for_agents(const Flow& flow) {

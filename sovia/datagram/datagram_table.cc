@@ -9,6 +9,7 @@
 
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
+#include "sovia/process/once.h"
 #include "sovia/process/options.h"
 #include "sovia/process/seccomp.h"
 #include "sovia/process/signals.h"
@@ -23,8 +24,7 @@ struct Sockets {
 
 // Never destroyed: programs close descriptors while they exit.
 Sockets& sockets() {
-  static Sockets& made = *new Sockets;
-  return made;
+  return once([]() -> Sockets& { return *new Sockets; });
 }
 
 // Most descriptors are not in the table. A bit for each that is tells so without a lock.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sovia/poll/epoll_set.h"
+#include "sovia/process/once.h"
 #include "sovia/process/seccomp.h"
 #include "sovia/socket/table.h"
 
@@ -30,8 +31,7 @@ struct Table {
 
 // Never destroyed: programs close descriptors while they exit.
 Table& table_of_sets() {
-  static Table& table = *new Table;
-  return table;
+  return once([]() -> Table& { return *new Table; });
 }
 
 constinit std::atomic<int> g_count{0};  // descriptors in the table

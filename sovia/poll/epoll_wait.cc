@@ -54,7 +54,7 @@ class Watch final : public WaitCondition {
 int kernel_wait(int epfd, epoll_event* events, int most, std::uint64_t deadline,
                 const sigset_t* mask) {
   using Wait = int (*)(int, epoll_event*, int, const timespec*, const sigset_t*);
-  static const auto wait = reinterpret_cast<Wait>(libc::find("epoll_pwait2"));
+  const auto wait = SOVIA_LATE_AS(Wait, epoll_pwait2);
   if (deadline == kNever) return libc::epoll_pwait(epfd, events, most, -1, mask);
   const std::uint64_t now = now_ns();
   const std::uint64_t left = deadline > now ? deadline - now : 0;

@@ -16,13 +16,13 @@ constexpr std::uint64_t kSlotMask = (1u << kSlotBits) - 1;
 constexpr std::uint64_t kWakeEventSlot = kSlotMask;
 
 std::uint64_t magic() {
-  static const std::uint64_t value = [] {
-    std::uint16_t random = 0x50f1;
-    const auto* bytes = reinterpret_cast<const char*>(getauxval(AT_RANDOM));
-    if (bytes != nullptr) std::memcpy(&random, bytes, sizeof random);
-    return std::uint64_t{static_cast<std::uint16_t>((random & 0x3fff) | 0x4000)} << kMagicShift;
-  }();
-  return value;
+  static constinit std::atomic<std::uint64_t> known{0};
+  if (const std::uint64_t value = known.load(std::memory_order_relaxed); value != 0) return value;
+  std::uint16_t random = 0x50f1;
+  const auto* bytes = reinterpret_cast<const char*>(getauxval(AT_RANDOM));
+  if (bytes != nullptr) std::memcpy(&random, bytes, sizeof random);
+  known.store(std::uint64_t{static_cast<std::uint16_t>((random & 0x3fff) | 0x4000)} << kMagicShift);
+  return known.load();
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 #include <stdarg.h>
 #include <sys/syscall.h>
 
-#include <atomic>
-
 #include "sovia/api/api.h"
 #include "sovia/api/argument_array.h"
 #include "sovia/datagram/datagram_table.h"
@@ -77,8 +75,7 @@ int preload_vdprintf_chk(int fd, int flag, const char* format, va_list arguments
   const bool may_use_lane = known != nullptr && known->may_use_lane();
   if (may_use_lane || datagram::table::knows(fd)) return sovia_vdprintf(fd, format, arguments);
   using Checked = int (*)(int, int, const char*, va_list);
-  static const auto checked = late<Checked>("__vdprintf_chk");
-  return checked(fd, flag, format, arguments);
+  return SOVIA_LATE_AS(Checked, __vdprintf_chk)(fd, flag, format, arguments);
 }
 
 int preload_dprintf(int fd, const char* format, ...) SOVIA_SYMBOL(dprintf);
@@ -163,12 +160,7 @@ long preload_syscall(long number, ...) SOVIA_SYMBOL(syscall);
   for (unsigned long& each : given) each = va_arg(arguments, unsigned long);
   va_end(arguments);
   using Syscall = long (*)(long, ...);
-  static constinit std::atomic<Syscall> found{nullptr};
-  Syscall real = found.load(std::memory_order_relaxed);
-  if (real == nullptr) {
-    real = reinterpret_cast<Syscall>(libc::find("syscall"));
-    found.store(real, std::memory_order_relaxed);
-  }
+  const Syscall real = SOVIA_LATE_AS(Syscall, syscall);
   if (number == SYS_seccomp && seccomp::installs(given[0], given[2])) seccomp::prepare();
   if (number == SYS_prctl &&
       seccomp::installs_by_prctl(static_cast<int>(given[0]), given[1], given[2])) {

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "sovia/process/once.h"
 #include "sovia/process/own_descriptors.h"
 
 namespace viaduct::sovia::counters {
@@ -114,8 +115,9 @@ const char* name_of(Counter counter) { return kRows[static_cast<std::size_t>(cou
 const char* text_of(Counter counter) { return kRows[static_cast<std::size_t>(counter)].text; }
 
 const char* name_of(Reason reason) {
-  static char names[kReasons][24];
-  static const bool made = [] {
+  using Names = char[kReasons][24];
+  const Names& all = once([]() -> const Names& {
+    static Names names;
     for (std::size_t i = 0; i < kReasons; ++i) {
       const char* from = kReasonNames[i] + 1;
       char* to = names[i];
@@ -127,10 +129,9 @@ const char* name_of(Reason reason) {
       }
       *to = '\0';
     }
-    return true;
-  }();
-  (void)made;
-  return names[static_cast<std::size_t>(reason)];
+    return names;
+  });
+  return all[static_cast<std::size_t>(reason)];
 }
 
 std::uint64_t fingerprint() { return hash_of_names(); }

@@ -19,6 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 
 // Functions that every C library of today has. Newer ones are found with libc::find.
@@ -49,18 +50,22 @@ void* find(const char* name);
 namespace viaduct::sovia {
 
 // A function of the C library that is not in the list above; nullptr if the library is too old.
-//     const auto call = late<decltype(&::epoll_pwait2)>("epoll_pwait2");
-template <class F>
-F late(const char* name) {
+inline void* late(const char* name) {
   libc::prepare();
-  return reinterpret_cast<F>(libc::find(name));
+  return libc::find(name);
 }
 
-// Looked up once: SOVIA_LATE(preadv2)(...) is the C library's preadv2.
-#define SOVIA_LATE(name)                                                                \
-  ([]() {                                                                               \
-    static const auto found = ::viaduct::sovia::late<decltype(&::name)>(#name);         \
-    return found;                                                                       \
+// Looked up once: SOVIA_LATE(preadv2)(...) is the C library's preadv2. Threads and handlers may look it up at the same time.
+#define SOVIA_LATE(name) SOVIA_LATE_AS(decltype(&::name), name)
+#define SOVIA_LATE_AS(type, name)                                    \
+  ([]() {                                                            \
+    static constinit std::atomic<void*> found{nullptr};              \
+    void* call = found.load(std::memory_order_relaxed);              \
+    if (call == nullptr) {                                           \
+      call = ::viaduct::sovia::late(#name);                          \
+      found.store(call, std::memory_order_relaxed);                  \
+    }                                                                \
+    return reinterpret_cast<type>(call);                             \
   }())
 
 // Makes a call of the API. One that succeeds leaves errno as it was, like the kernel's: some programs look at it alone.

@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "sovia/process/once.h"
+
 namespace viaduct::sovia {
 
 bool g_debugging = false;
@@ -120,15 +122,14 @@ void describe_refusal(char* message, std::size_t room, const char* variable, con
 using Variables = std::vector<std::string>;
 
 const Variables& variables() {
-  static const Variables& g_kept = []() -> const Variables& {
+  return once([]() -> const Variables& {
     auto& kept = *new Variables;
     if (getauxval(AT_SECURE) != 0 || environ == nullptr) return kept;
     for (const char* const* each = environ; *each != nullptr; ++each) {
       if (strncmp(*each, "SOVIA_", 6) == 0 || strncmp(*each, "VIADUCT_", 8) == 0) kept.emplace_back(*each);
     }
     return kept;
-  }();
-  return g_kept;
+  });
 }
 
 }  // namespace
@@ -240,8 +241,7 @@ void keep_environment() {
 }
 
 const Options& options() {
-  static const Options g_options = read_all();
-  return g_options;
+  return once([]() -> const Options& { return *new Options(read_all()); });
 }
 
 void write_debug(const char* format, ...) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sovia/process/libc.h"
+#include "sovia/process/once.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/socket/socket.h"
@@ -18,8 +19,7 @@ bool started() { return requests().start != nullptr && requests().start(); }
 }  // namespace
 
 Requests& requests() {
-  static Requests& made = *new Requests;
-  return made;
+  return once([]() -> Requests& { return *new Requests; });
 }
 
 bool ensure_thread() {

@@ -14,6 +14,7 @@ constexpr std::size_t kSlots = 256;  // threads beyond count references (lane_li
 constinit std::array<Slot, kSlots> g_slots;
 
 bool barrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
+// Threads and handlers may call it at the same time.
 bool prepare() { return barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); }
 
 void give_back(void* slot) {
@@ -23,23 +24,24 @@ void give_back(void* slot) {
   own->taken.store(false);
 }
 
-// Sets the key whose destructor gives the slot back. False: there is no key.
-bool give_back_at_end(Slot* slot) {
-  static pthread_key_t key;
-  static const bool made = pthread_key_create(&key, give_back) == 0;
-  return made && pthread_setspecific(key, slot) == 0;
-}
+// The key whose destructor gives the slot back, made when the library is loaded.
+pthread_key_t g_key;
+const bool g_has_key = pthread_key_create(&g_key, give_back) == 0;
 
 }  // namespace
 
 constinit thread_local __attribute__((tls_model("initial-exec"))) Slot* t_slot = nullptr;
 
 Slot* take_slot() {
-  static const bool prepared = prepare();
-  if (!prepared) return nullptr;
+  static constinit std::atomic<bool> prepared{false};
+  if (!g_has_key) return nullptr;
+  if (!prepared.load(std::memory_order_relaxed)) {
+    if (!prepare()) return nullptr;
+    prepared.store(true, std::memory_order_relaxed);
+  }
   for (Slot& slot : g_slots) {
     if (slot.taken.load(std::memory_order_relaxed) || slot.taken.exchange(true)) continue;
-    if (give_back_at_end(&slot)) return t_slot = &slot;
+    if (pthread_setspecific(g_key, &slot) == 0) return t_slot = &slot;
     slot.taken.store(false);
     break;
   }

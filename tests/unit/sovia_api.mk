@@ -2,9 +2,9 @@
 
 check_PROGRAMS += tests/unit/sovia/api_test tests/unit/sovia/receive_test
 TESTS += tests/unit/sovia/api_test tests/unit/sovia/receive_test \
-	tests/sovia/symbols.test tests/sovia/names.test \
+	tests/sovia/symbols.test tests/sovia/names.test tests/sovia/handlers.test \
 	tests/sovia/pages.test tests/sovia/launcher.test
-EXTRA_DIST += tests/sovia/symbols.test tests/sovia/names.test tests/sovia/pages.test \
+EXTRA_DIST += tests/sovia/symbols.test tests/sovia/names.test tests/sovia/handlers.test tests/sovia/pages.test \
 	tests/sovia/launcher.test
 api_tests = \
 	sovia/launcher/counters_reader.cc \
