@@ -1,12 +1,11 @@
 #include "sovia/lane/arrival_threads.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <vipl/vipl_ext.h>
 
 #include "sovia/lane/engine.h"
 #include "sovia/process/options.h"
+#include "sovia/process/threads.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -33,12 +32,7 @@ void on_notify(void*, VIP_NIC_HANDLE, VIP_VI_HANDLE vi, VIP_BOOLEAN) {
 void start_arrival_threads(ProcessNic& nic) {
   if (options().handling == Handling::kNotify) VipCQNotify(nic.cq(), nullptr, on_notify);
   if (options().handling != Handling::kHandler) return;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  if (pthread_create(&thread, nullptr, run_handler, nullptr) == 0) pthread_detach(thread);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  start_thread(run_handler, nullptr);
 }
 
 }  // namespace viaduct::sovia

@@ -2,8 +2,10 @@
 
 #include <netinet/in.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 
@@ -32,6 +34,25 @@ constexpr bool is_socket(std::uintptr_t entry) { return entry > kTcpForeign; }
 Socket* socket_of(std::uintptr_t entry) { return reinterpret_cast<Socket*>(entry); }
 std::uintptr_t entry_of(Socket* socket) { return reinterpret_cast<std::uintptr_t>(socket); }
 
+Entry* map_entries(std::size_t count) {
+  void* const memory = mmap(nullptr, count * sizeof(Entry), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory != MAP_FAILED ? static_cast<Entry*>(memory) : nullptr;
+}
+
+// A program that locks all its memory (mlockall) gets all of the table at once, and may have no more of such memory: its
+// table is as long as its present limit of descriptors. The kernel tells by refusing to drop the memory of the table.
+Entry* map_table(unsigned& count) {
+  count = kMostDescriptors;
+  Entry* const whole = map_entries(count);
+  if (whole != nullptr && madvise(whole, count * sizeof(Entry), MADV_DONTNEED) == 0) return whole;
+  if (whole != nullptr) munmap(whole, count * sizeof(Entry));
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return nullptr;
+  count = static_cast<unsigned>(std::min<rlim_t>(limit.rlim_cur, kMostDescriptors));
+  return map_entries(count);
+}
+
 // Makes the table once. Two threads may do so at the same time: the second gives its memory back.
 bool prepared() {
   static constinit std::atomic<Entry*> chosen{nullptr};
@@ -39,20 +60,19 @@ bool prepared() {
   if (g_failed.load()) return false;
   libc::prepare();
   const int saved = errno;
-  constexpr std::size_t kBytes = kMostDescriptors * sizeof(Entry);
-  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  unsigned count;
+  Entry* const memory = map_table(count);
   errno = saved;
-  if (memory == MAP_FAILED) {
+  if (memory == nullptr) {
     g_failed.store(true);  // all calls go to the kernel then
     return false;
   }
   Entry* none = nullptr;
-  if (chosen.compare_exchange_strong(none, static_cast<Entry*>(memory))) {
-    __atomic_store_n(&g_entries, static_cast<Entry*>(memory), __ATOMIC_RELEASE);
-    __atomic_store_n(&g_limit, kMostDescriptors, __ATOMIC_RELEASE);
+  if (chosen.compare_exchange_strong(none, memory)) {
+    __atomic_store_n(&g_entries, memory, __ATOMIC_RELEASE);
+    __atomic_store_n(&g_limit, count, __ATOMIC_RELEASE);
   } else {
-    munmap(memory, kBytes);
+    munmap(memory, count * sizeof(Entry));
     while (__atomic_load_n(&g_limit, __ATOMIC_ACQUIRE) == 0) {
     }
   }

@@ -234,8 +234,8 @@ bool start(Session& session) {
   Lock lock(session.notify_lock);
   if (session.has_callback_thread.load(std::memory_order_relaxed)) return true;
   session.view.errors(session.member).wanted.store(1);
-  // Handlers are the program's: they get a stack of the usual size.
-  if (!make_thread(run, session.handle(), 0)) return false;
+  constexpr std::size_t kStack = 256 * 1024;
+  if (!make_thread(run, session.handle(), kStack)) return false;
   session.has_callback_thread.store(true, std::memory_order_release);
   return true;
 }
