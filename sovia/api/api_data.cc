@@ -21,7 +21,7 @@ namespace {
 // Flags that only the kernel can serve. Without MSG_OOB a receive from the lane and one from the kernel look the same
 // to the program.
 constexpr int kKernelReceives = MSG_OOB | MSG_ERRQUEUE;
-constexpr int kKernelSends = MSG_OOB | MSG_FASTOPEN;
+constexpr int kKernelSends = MSG_OOB | MSG_FASTOPEN | MSG_ZEROCOPY;
 
 constexpr unsigned kMostMessages = 1024;  // of sendmmsg: the kernel's UIO_MAXIOV
 
