@@ -100,6 +100,10 @@ tests_integration_finisher_tool_SOURCES = tests/integration/finisher_tool.cc
 tests_integration_finisher_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_integration_finisher_tool_LDADD = libvipl.la
 
+check_PROGRAMS += tests/integration/calls_tool
+tests_integration_calls_tool_SOURCES = tests/integration/calls_tool.cc
+tests_integration_calls_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
+
 check_PROGRAMS += tests/integration/fork_tool
 tests_integration_fork_tool_SOURCES = tests/integration/fork_tool.cc \
 	tests/integration/fork_rules.cc tests/integration/fork_end.h

@@ -109,6 +109,20 @@ int sovia_accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
   });
 }
 
+// A connection that a signal interrupts goes on in the kernel, and one with TCP_FASTOPEN_CONNECT begins with its first data.
+void viaduct::sovia::connect_called(int fd, int error) {
+  if (error != 0 && error != EINPROGRESS && error != EINTR) return;
+  const KeepErrno keep;
+  counters::add(Counter::kConnections);
+  const Call socket = may_use_lane(fd);
+  if (!socket) return;
+  if (error == 0 && !socket->demand.is_connecting()) {
+    connection_made(*socket, fd, Role::kCaller);
+  } else {
+    socket->demand.set_connecting();
+  }
+}
+
 int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
   return keeping_errno([&]() -> int {
     if (table::peek(fd) == nullptr) {
@@ -126,19 +140,7 @@ int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
     }
 
     const int result = libc::connect(fd, address, length);
-    // A connect() that a signal interrupts goes on in the kernel.
-    if (!ends && (result == 0 || errno == EINPROGRESS || errno == EINTR)) {
-      counters::add(Counter::kConnections);
-      const int error = errno;
-      if (const Call socket = may_use_lane(fd)) {
-        if (result == 0) {
-          connection_made(*socket, fd, Role::kCaller);
-        } else {
-          socket->demand.set_connecting();
-        }
-      }
-      errno = error;
-    }
+    if (!ends) connect_called(fd, result == 0 ? 0 : errno);
     return result;
   });
 }

@@ -177,6 +177,18 @@ template <class KernelCall>
   return socket->send(fd, &piece, 1, flags);
 }
 
+// A send that connects its socket first (MSG_FASTOPEN with an address): it returns at the latest when the connection is
+// there, and may return before.
+template <class KernelCall>
+ssize_t open_fast(int fd, KernelCall call) {
+  return keeping_errno([&] {
+    const signals::Outside outside;
+    const ssize_t sent = kernel_sent(call());
+    connect_called(fd, sent >= 0 ? EINPROGRESS : errno);
+    return sent;
+  });
+}
+
 // Unlike recv, read of nothing does not wait.
 enum class OfNothing : bool { kReturns, kWaits };
 
@@ -212,7 +224,19 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
 
 ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const sockaddr* address,
                      socklen_t length) {
-  if (messages::carried(fd)) return keeping_errno([&] { return messages::send(fd, data, bytes, flags); });
+  if (address == nullptr) return sovia_send(fd, data, bytes, flags);
+  if (messages::carried(fd)) {
+    const iovec piece{const_cast<void*>(data), bytes};
+    msghdr message{};
+    message.msg_name = const_cast<sockaddr*>(address);
+    message.msg_namelen = length;
+    message.msg_iov = const_cast<iovec*>(&piece);
+    message.msg_iovlen = 1;
+    return keeping_errno([&] { return messages::send(fd, &message, flags); });
+  }
+  if ((flags & MSG_FASTOPEN) != 0 && table::peek(fd) != nullptr) {
+    return open_fast(fd, [=] { return libc::sendto(fd, data, bytes, flags, address, length); });
+  }
   // TCP ignores the address after a check that it is readable.
   if (length <= sizeof(sockaddr_storage) && may_use_lane(fd) && can_read(address, length)) {
     return sovia_send(fd, data, bytes, flags);
@@ -240,6 +264,9 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
     const Call socket = may_use_lane(fd);
     if (!socket || !take(given, message) || refused_to_send(given)) {
       return kernel_sent(libc::sendmsg(fd, message, flags));
+    }
+    if ((flags & MSG_FASTOPEN) != 0 && given.msg_name != nullptr) {
+      return open_fast(fd, [=] { return libc::sendmsg(fd, message, flags); });
     }
     const bool plain = (flags & kKernelSends) == 0 && given.msg_controllen == 0;
     if (!plain && empty(given.msg_iov, given.msg_iovlen)) return kernel_sent(libc::sendmsg(fd, message, flags));

@@ -30,7 +30,6 @@ bool only_the_kernel(int level, int name, const void* value, socklen_t length) {
       case TCP_REPAIR:
       case TCP_MD5SIG:
       case TCP_MD5SIG_EXT:
-      case TCP_FASTOPEN_CONNECT:
       case kTcpAoAddKey:
         return true;
       case kTcpInq:
@@ -222,6 +221,7 @@ int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t l
     }
     if (changes_mode(level, name)) socket->modes.mode_changed();
     if (level == SOL_SOCKET) follow(fd, *socket, name, value);
+    if (level == IPPROTO_TCP && name == TCP_FASTOPEN_CONNECT) socket->demand.set_connecting();
     return result;
   });
 }

@@ -56,6 +56,7 @@ class LaneDemand {
 
   // connect() has returned before the connection is there: the first call that moves data calls connection_made().
   void set_connecting() { connecting_.store(true); }
+  bool is_connecting() const { return connecting_.load(std::memory_order_relaxed); }
   bool take_connecting() { return connecting_.load(std::memory_order_relaxed) && connecting_.exchange(false); }
   void set_role(Role role) { role_.store(role); }
   Role role() const { return role_.load(); }

@@ -147,6 +147,8 @@ Attempt send_in_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t 
   IovecTail rest(pieces, count, skip, ~0ull);
   bytes = libc::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0 && errno == EAGAIN) return Attempt::kAgain;
+  // With TCP_FASTOPEN_CONNECT the first send connects, which a send that may wait does.
+  if (bytes < 0 && errno == EINPROGRESS && socket.modes.blocks(fd, flags)) return Attempt::kAgain;
   // Behind a part EPIPE is a reset, too, unless the program has shut the direction down.
   const bool resets = bytes < 0 && (errno == ECONNRESET || (errno == EPIPE && !socket.tx.shut));
   if (resets && skip != 0) socket.keep_untold_reset(errno);
