@@ -48,25 +48,9 @@ constexpr std::uint32_t offset_of_argument(std::uint32_t number) {
   return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? low : low + 4;
 }
 
-// Without the C library's syscall(): a socket library may take it for the program's own wish.
+// By prctl(), as filters that the program has already allow that sooner than seccomp().
 [[maybe_unused]] bool install(const sock_fprog& program) {
-  const long number = SYS_seccomp, operation = SECCOMP_SET_MODE_FILTER, flags = 0;
-  const sock_fprog* const filter = &program;
-  long result = -ENOSYS;
-#if defined(__x86_64__)
-  asm volatile("syscall" : "=a"(result) : "0"(number), "D"(operation), "S"(flags), "d"(filter) : "rcx", "r11", "memory");
-#elif defined(__aarch64__)
-  register long call asm("x8") = number, first asm("x0") = operation, second asm("x1") = flags;
-  register const sock_fprog* third asm("x2") = filter;
-  asm volatile("svc 0" : "+r"(first) : "r"(call), "r"(second), "r"(third) : "memory");
-  result = first;
-#elif defined(__riscv)
-  register long call asm("a7") = number, first asm("a0") = operation, second asm("a1") = flags;
-  register const sock_fprog* third asm("a2") = filter;
-  asm volatile("ecall" : "+r"(first) : "r"(call), "r"(second), "r"(third) : "memory");
-  result = first;
-#endif
-  return result == 0;
+  return system_calls::direct(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, reinterpret_cast<long>(&program)) == 0;
 }
 
 }  // namespace
@@ -76,10 +60,10 @@ bool close_all_but(int* fds, int count) {
   unsigned from = 0;
   for (int i = 0; i < count; ++i) {
     const auto kept = static_cast<unsigned>(fds[i]);
-    if (kept > from && ::syscall(SYS_close_range, from, kept - 1, 0u) != 0) return false;
+    if (kept > from && system_calls::direct(SYS_close_range, from, kept - 1, 0) != 0) return false;
     from = std::max(from, kept + 1);
   }
-  return ::syscall(SYS_close_range, from, ~0u, 0u) == 0;
+  return system_calls::direct(SYS_close_range, from, ~0u, 0) == 0;
 }
 
 bool confine() {

@@ -42,7 +42,7 @@ inline int out_of_the_way(int fd) {
     if (fd >= place) return fd;
     const auto moved = static_cast<int>(::syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, place));
     if (moved < 0) continue;
-    ::syscall(SYS_close, fd);
+    system_calls::close(fd);
     return moved;
   }
   return fd;
@@ -56,7 +56,7 @@ inline int duplicate(int fd) {
 // From now on `fd` is what `by` was; `by` is closed.
 inline void replace(int fd, int by) {
   ::syscall(SYS_dup3, by, fd, O_CLOEXEC);
-  ::syscall(SYS_close, by);
+  system_calls::close(by);
 }
 
 inline int socket(int domain, int type, int protocol) {

@@ -19,7 +19,33 @@
 
 namespace viaduct::system_calls {
 
-inline int close(int fd) { return static_cast<int>(::syscall(SYS_close, fd)); }
+// Calls whose numbers a socket library may look for in syscall(), as they would be the program's wish: without it. Returns
+// what the kernel does, an error as a negative number.
+inline long direct(long number, long first, long second, long third) {
+#if defined(__x86_64__)
+  long result = number;
+  asm volatile("syscall" : "+a"(result) : "D"(first), "S"(second), "d"(third) : "rcx", "r11", "memory");
+  return result;
+#elif defined(__aarch64__)
+  register long call asm("x8") = number, result asm("x0") = first, more asm("x1") = second, last asm("x2") = third;
+  asm volatile("svc 0" : "+r"(result) : "r"(call), "r"(more), "r"(last) : "memory");
+  return result;
+#elif defined(__riscv)
+  register long call asm("a7") = number, result asm("a0") = first, more asm("a1") = second, last asm("a2") = third;
+  asm volatile("ecall" : "+r"(result) : "r"(call), "r"(more), "r"(last) : "memory");
+  return result;
+#else
+  const long result = ::syscall(number, first, second, third);
+  return result < 0 ? -errno : result;
+#endif
+}
+
+inline int close(int fd) {
+  const long result = direct(SYS_close, fd, 0, 0);
+  if (result == 0) return 0;
+  errno = static_cast<int>(-result);
+  return -1;
+}
 inline long file_size(int fd) { return ::syscall(SYS_lseek, fd, 0L, SEEK_END); }
 inline int get_seals(int fd) { return static_cast<int>(::syscall(SYS_fcntl, fd, F_GET_SEALS)); }
 inline int getsockopt(int fd, int level, int name, void* value, socklen_t* bytes) {
