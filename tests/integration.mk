@@ -104,6 +104,9 @@ check_PROGRAMS += tests/integration/calls_tool
 tests_integration_calls_tool_SOURCES = tests/integration/calls_tool.cc
 tests_integration_calls_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 
+check_PROGRAMS += tests/integration/filter_tool
+tests_integration_filter_tool_SOURCES = tests/integration/filter_tool.cc
+
 check_PROGRAMS += tests/integration/fork_tool
 tests_integration_fork_tool_SOURCES = tests/integration/fork_tool.cc \
 	tests/integration/fork_rules.cc tests/integration/fork_end.h

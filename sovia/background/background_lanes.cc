@@ -53,11 +53,11 @@ Reason nic_for(const Way& way) {
     return way.local || strcmp(nic->interface(), way.interface) == 0 ? Reason::kNone : Reason::kOtherNic;
   }
   constexpr std::uint64_t kAgainNs = 1'000 * kMs;
-  if (state().nic_failed && now_ns() < state().nic_failed_at + kAgainNs) return Reason::kNoNic;
+  if (state().nic_failure != Reason::kNone && now_ns() < state().nic_failed_at + kAgainNs) return state().nic_failure;
   ProcessNic* const nic = ProcessNic::open(way.local ? kFirstNic : way.interface, on_nic_lost);
-  state().nic_failed = nic == nullptr;
+  state().nic_failure = nic != nullptr ? Reason::kNone : is_forbidden(errno) ? Reason::kSandbox : Reason::kNoNic;
   state().nic_failed_at = now_ns();
-  if (nic == nullptr) return Reason::kNoNic;
+  if (nic == nullptr) return state().nic_failure;
   own_descriptors::count_vipl(VipxDescriptors);
   nic->set_finisher(finish_lanes);
   engine::set_nic(nic);

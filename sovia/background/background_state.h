@@ -41,7 +41,7 @@ struct State {
   } known_way;
   ViCache vi_cache;
   std::atomic<bool> nic_lost{false};  // set by any thread: the NIC's lanes are to be given up
-  bool nic_failed = false;
+  Reason nic_failure = Reason::kNone;  // the last opening of a NIC has failed, why
   bool timer_expired = false;  // the timer began this turn of the thread, not an event
   std::uint64_t nic_failed_at = 0;
   std::uint64_t useful_at = 0;  // when a lane ended that was worth its cost; 0: none has

@@ -60,10 +60,10 @@ class Question {
     message().nlmsg_len = static_cast<std::uint32_t>(at + RTA_ALIGN(attribute.rta_len));
   }
 
-  // The answer takes the question's place. False if there is none.
-  bool ask() {
+  // The answer takes the question's place. kOffLink: there is none.
+  Reason ask() {
     const int fd = own_descriptors::adopt(libc::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-    if (fd < 0) return false;
+    if (fd < 0) return is_forbidden(errno) ? Reason::kSandbox : Reason::kOffLink;
     const std::uint16_t asked = message().nlmsg_type;
     ssize_t got = -1;
     if (libc::send(fd, room_, message().nlmsg_len, 0) > 0) {
@@ -72,8 +72,9 @@ class Question {
     own_descriptors::release(fd);
     libc::close(fd);
     // RTM_GETx is answered by RTM_NEWx.
-    return got >= static_cast<ssize_t>(sizeof(nlmsghdr)) && NLMSG_OK(&message(), got) &&
-           message().nlmsg_type == asked - 2;
+    const bool answered = got >= static_cast<ssize_t>(sizeof(nlmsghdr)) && NLMSG_OK(&message(), got) &&
+                          message().nlmsg_type == asked - 2;
+    return answered ? Reason::kNone : Reason::kOffLink;
   }
 
   const void* find(std::size_t header, std::uint16_t type, std::size_t bytes) {
@@ -149,6 +150,8 @@ bool is_loopback(const Flow& flow) {
   return IN6_IS_ADDR_LOOPBACK(&remote);
 }
 
+bool is_forbidden(int error) { return error == EPERM || error == EACCES || error == EAFNOSUPPORT; }
+
 Reason find_way(const Flow& flow, Way& way) {
   const std::size_t bytes = flow.ipv6 ? 16 : 4;
   const auto family = static_cast<std::uint8_t>(flow.ipv6 ? AF_INET6 : AF_INET);
@@ -158,7 +161,7 @@ Reason find_way(const Flow& flow, Way& way) {
   route.add(RTA_DST, flow.remote.address, bytes);
   route.add(RTA_SRC, flow.local.address, bytes);
   route.body<rtmsg>().rtm_src_len = static_cast<std::uint8_t>(bytes * 8);
-  if (!route.ask()) return Reason::kOffLink;
+  if (const Reason why = route.ask(); why != Reason::kNone) return why;
   if (route.body<rtmsg>().rtm_type == RTN_LOCAL) return Reason::kLocal;
   if (route.body<rtmsg>().rtm_type != RTN_UNICAST) return Reason::kOffLink;
   if (route.find(sizeof(rtmsg), RTA_GATEWAY, 4) != nullptr) return Reason::kOffLink;
@@ -171,7 +174,7 @@ Reason find_way(const Flow& flow, Way& way) {
   neighbour.body<ndmsg>().ndm_family = family;
   neighbour.body<ndmsg>().ndm_ifindex = static_cast<int>(index);
   neighbour.add(NDA_DST, flow.remote.address, bytes);
-  if (!neighbour.ask()) return Reason::kOffLink;
+  if (const Reason why = neighbour.ask(); why != Reason::kNone) return why;
   const void* const mac = neighbour.find(sizeof(ndmsg), NDA_LLADDR, sizeof way.peer);
   if (mac == nullptr) return Reason::kOffLink;
   memcpy(way.peer, mac, sizeof way.peer);

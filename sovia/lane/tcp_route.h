@@ -24,6 +24,9 @@ struct Way {
   bool local;            // the peer is on this host: no interface, no address
 };
 
+// Whether a call for a socket has failed as a sandbox fails it.
+bool is_forbidden(int error);
+
 // Asks the kernel's tables. kNone: found; kLocal: the peer is on this host.
 Reason find_way(const Flow& flow, Way& way);
 

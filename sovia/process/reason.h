@@ -13,6 +13,7 @@
   X(kLocal, "the peer is on this host")                                               \
   X(kOffLink, "the peer is behind a router")                                          \
   X(kNoNic, "no VIA agent serves the interface (is viad running?)")                   \
+  X(kSandbox, "the program's sandbox forbids AF_NETLINK or the agent's socket")         \
   X(kOtherNic, "another interface has the lanes of this process")                     \
   X(kNoPeer, "the peer does not answer: no agent, or no SOVIA there")                 \
   X(kResources, "out of VIs, memory or descriptors")                                  \

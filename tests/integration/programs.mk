@@ -9,6 +9,7 @@ programs_tests = \
 	tests/integration/sovia_pure.test \
 	tests/integration/sovia_sandbox.test \
 	tests/integration/sovia_exhausted.test \
+	tests/integration/sovia_filters.test \
 	tests/integration/sovia_calls.test \
 	tests/integration/sovia_configurations.test \
 	tests/integration/sovia_counters.test \

@@ -74,12 +74,14 @@ int connect_to_agent(const AgentAddress& agent, int type, Manner manner = Manner
   }
   if (may_be_trusted(fd, agent, manner)) return fd;
   sys::close(fd);
-  errno = EPERM;
+  errno = ECONNREFUSED;
   return -1;
 }
 
 // Tells find_default_agent() which sockets answer.
 struct DefaultWay {
+  bool forbidden = false;  // a sandbox keeps the program from one of the sockets
+
   static AgentAddress address_of(const char* name) {
     AgentAddress out;
     make_address(name, out);
@@ -89,6 +91,7 @@ struct DefaultWay {
 
   control::Answers answers(const char* name) {
     const int fd = connect_to_agent(address_of(name), SOCK_NONBLOCK, Manner::kQuiet);
+    forbidden |= fd < 0 && errno == EPERM;
     if (fd < 0) return errno == EAGAIN ? control::Answers::kBusy : control::Answers::kNo;
     sys::close(fd);
     return control::Answers::kYes;
@@ -115,7 +118,9 @@ struct DefaultWay {
 
 bool find_agent(const char* told, AgentAddress& agent) {
   if (*told != '\0') return make_address(told, agent);
-  agent = DefaultWay::address_of(control::find_default_agent(DefaultWay()));
+  DefaultWay way;
+  agent = DefaultWay::address_of(control::find_default_agent(way));
+  agent.is_forbidden = way.forbidden;
   return true;
 }
 
@@ -223,6 +228,7 @@ VIP_RETURN say_hello(const char* device, Hello& hello) {
   }
   if (!find_agent(seen.socket, hello.agent)) return VIP_ERROR_RESOURCE;
   const int fd = connect_to_agent(hello.agent, 0);
+  if (fd < 0 && hello.agent.is_forbidden) errno = EPERM;
   if (fd < 0) return VIP_ERROR_RESOURCE;
   VIP_RETURN result = VIP_ERROR_RESOURCE;
   if (send_hello(fd, device, seen.placement)) result = receive_answer(fd, hello, control::Kind::kHello);

@@ -16,6 +16,7 @@ struct AgentAddress {
   sockaddr_un address;
   socklen_t bytes;
   bool is_roots;  // the agent must be root's
+  bool is_forbidden = false;  // a sandbox keeps the program from another address that was tried
 };
 
 // The result of connecting to an agent.
