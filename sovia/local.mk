@@ -10,6 +10,7 @@ sovia_sources = \
 	sovia/api/api_files.cc \
 	sovia/api/api_messages.cc sovia/api/api_messages.h \
 	sovia/api/api_options.cc \
+	sovia/api/api_passing.cc sovia/api/api_passing.h \
 	sovia/api/api_process.cc \
 	sovia/api/api_stdio.cc \
 	sovia/api/api_tags.cc \
@@ -103,6 +104,7 @@ sovia_sources = \
 	sovia/process/options.cc sovia/process/options.h \
 	sovia/process/own_descriptors.cc sovia/process/own_descriptors.h \
 	sovia/process/reason.cc sovia/process/reason.h \
+	sovia/process/rings.cc sovia/process/rings.h \
 	sovia/process/seccomp.h \
 	sovia/process/signals.cc sovia/process/signals.h \
 	sovia/process/threads.h \
@@ -203,7 +205,7 @@ launcher_sources = \
 	sovia/launcher/json_text.h \
 	sovia/launcher/sockets.cc sovia/launcher/sockets.h \
 	sovia/launcher/stat.cc sovia/launcher/stat.h \
-	sovia/process/own_descriptors.cc \
+	sovia/process/libc.cc sovia/process/own_descriptors.cc \
 	sovia/preload/not_needed.h \
 	sovia/process/reason.cc
 launcher_apart = sovia/launcher/main.cc

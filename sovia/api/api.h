@@ -72,6 +72,9 @@ inline ssize_t counted(Counter counter, ssize_t result) {
 inline ssize_t kernel_sent(ssize_t result) { return counted(Counter::kBytesSentKernel, result); }
 inline ssize_t kernel_received(ssize_t result) { return counted(Counter::kBytesReceivedKernel, result); }
 
+// The descriptor is about to be given to the kernel for longer than a call: its connection leaves its lane.
+void leave_for_kernel(int fd);
+
 // A call that connects a socket of ours has returned this error, or 0.
 void connect_called(int fd, int error);
 

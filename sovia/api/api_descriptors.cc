@@ -74,7 +74,8 @@ int replace(int fd, int copy, Make&& make) {
 }
 
 int close_numbers(unsigned first, unsigned last, int flags) {
-  return static_cast<int>(syscall(SYS_close_range, first, last, flags));
+  using Syscall = long (*)(long, ...);
+  return static_cast<int>(SOVIA_LATE_AS(Syscall, syscall)(SYS_close_range, first, last, flags));
 }
 
 }  // namespace

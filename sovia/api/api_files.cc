@@ -142,13 +142,16 @@ namespace {
 bool carries_messages(const aiocb* request) { return request != nullptr && messages::carried(request->aio_fildes); }
 
 void leave_for_thread(const aiocb* request) {
-  if (request == nullptr) return;
-  datagram::table::give_up(request->aio_fildes, Reason::kSplice);
-  const Call socket = may_use_lane(request->aio_fildes);
-  if (socket) socket->leave_for_good(request->aio_fildes, Reason::kSplice);
+  if (request != nullptr) leave_for_kernel(request->aio_fildes);
 }
 
 }  // namespace
+
+void viaduct::sovia::leave_for_kernel(int fd) {
+  datagram::table::give_up(fd, Reason::kSplice);
+  const Call socket = may_use_lane(fd);
+  if (socket) socket->leave_for_good(fd, Reason::kSplice);
+}
 
 int sovia_aio_read(aiocb* request) {
   if (carries_messages(request)) return failed(EINVAL);

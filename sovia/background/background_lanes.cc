@@ -22,6 +22,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
+#include "sovia/process/rings.h"
 #include "sovia/socket/fallback.h"
 #include "sovia/socket/held_sends.h"
 #include "sovia/socket/lane_life.h"
@@ -54,6 +55,7 @@ Reason nic_for(const Way& way) {
   }
   constexpr std::uint64_t kAgainNs = 1'000 * kMs;
   if (state().nic_failure != Reason::kNone && now_ns() < state().nic_failed_at + kAgainNs) return state().nic_failure;
+  if (rings::are_refused() && rings::has_any()) return Reason::kIoUring;
   ProcessNic* const nic = ProcessNic::open(way.local ? kFirstNic : way.interface, on_nic_lost);
   state().nic_failure = nic != nullptr ? Reason::kNone : is_forbidden(errno) ? Reason::kSandbox : Reason::kNoNic;
   state().nic_failed_at = now_ns();

@@ -2,14 +2,15 @@
 // wrapper has a name of its own here and the C library's as its symbol, so that neither the headers' declarations nor
 // their inline functions are in the way.
 #include <aio.h>
+#include <dlfcn.h>
 #include <stdarg.h>
-#include <sys/syscall.h>
 
 #include "sovia/api/api.h"
+#include "sovia/api/api_passing.h"
 #include "sovia/api/argument_array.h"
 #include "sovia/datagram/datagram_table.h"
+#include "sovia/process/rings.h"
 #include "sovia/preload/symbols.h"
-#include "sovia/program/seccomp_filter.h"
 
 using namespace viaduct::sovia;
 
@@ -150,7 +151,7 @@ int preload_prctl(int option, ...) SOVIA_SYMBOL(prctl);
   return sovia_prctl(option, given[0], given[1], given[2], given[3]);
 }
 
-// libseccomp installs its filters by syscall(). Other system calls are passed on, with six arguments, of which the caller
+// libseccomp installs its filters by syscall(), libuv makes its rings, and others close descriptors. Other system calls are passed on, with six arguments, of which the caller
 // may have given fewer: what lies behind them is read too, as by the C library.
 long preload_syscall(long number, ...) SOVIA_SYMBOL(syscall);
 [[gnu::no_sanitize("address")]] long preload_syscall(long number, ...) {
@@ -160,13 +161,41 @@ long preload_syscall(long number, ...) SOVIA_SYMBOL(syscall);
   for (unsigned long& each : given) each = va_arg(arguments, unsigned long);
   va_end(arguments);
   using Syscall = long (*)(long, ...);
-  const Syscall real = SOVIA_LATE_AS(Syscall, syscall);
-  if (number == SYS_seccomp && seccomp::installs(given[0], given[2])) seccomp::prepare();
-  if (number == SYS_prctl &&
-      seccomp::installs_by_prctl(static_cast<int>(given[0]), given[1], given[2])) {
-    seccomp::prepare();
+  if (long result; passing::makes_call(number, given, result)) return result;
+  return SOVIA_LATE_AS(Syscall, syscall)(number, given[0], given[1], given[2], given[3], given[4], given[5]);
+}
+
+// ------------------------------------------------------------------ libraries that make system calls themselves
+// liburing's functions return the error.
+#define SOVIA_REFUSED_RING(name, parameters, arguments)                        \
+  int preload_##name parameters SOVIA_SYMBOL(name);                            \
+  int preload_##name parameters {                                              \
+    using Make = int (*) parameters;                                           \
+    const Make make = rings::are_refused() ? nullptr : SOVIA_LATE_AS(Make, name); \
+    return make != nullptr ? make arguments : -ENOSYS;                         \
   }
-  return real(number, given[0], given[1], given[2], given[3], given[4], given[5]);
+SOVIA_REFUSED_RING(io_uring_queue_init, (unsigned n, void* ring, unsigned f), (n, ring, f))
+SOVIA_REFUSED_RING(io_uring_queue_init_params, (unsigned n, void* ring, void* p), (n, ring, p))
+SOVIA_REFUSED_RING(io_uring_queue_init_mem, (unsigned n, void* ring, void* p, void* m, size_t b), (n, ring, p, m, b))
+SOVIA_REFUSED_RING(io_uring_setup, (unsigned n, void* p), (n, p))
+#undef SOVIA_REFUSED_RING
+
+// libaio's, which returns the error too.
+int preload_io_submit(void* context, long count, iocb** requests) SOVIA_SYMBOL(io_submit);
+int preload_io_submit(void* context, long count, iocb** requests) {
+  using Submit = int (*)(void*, long, iocb**);
+  const Submit submit = SOVIA_LATE_AS(Submit, io_submit);
+  if (submit == nullptr) return -ENOSYS;
+  passing::before_submit(count, requests);
+  return submit(context, count, requests);
+}
+
+// A plug-in that is bound to the C library first would call it past this library. The call is the last thing that the
+// function does, so that the loader sees the program's function as its caller.
+void* preload_dlopen(const char* file, int flags) SOVIA_SYMBOL(dlopen);
+void* preload_dlopen(const char* file, int flags) {
+  using Open = void* (*)(const char*, int);
+  return SOVIA_LATE_AS(Open, dlopen)(file, flags & ~RTLD_DEEPBIND);
 }
 
 [[noreturn]] void preload_exit(int status) SOVIA_SYMBOL(_exit);

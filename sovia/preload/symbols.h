@@ -167,6 +167,16 @@
   V(_exit)                               \
   V(_Exit)
 
+// Ways past the library: rings of io_uring are refused, sockets of libaio leave their lanes, and plug-ins are bound to
+// this library first (RTLD_DEEPBIND).
+#define SOVIA_PASSING_SYMBOLS_BY_HAND(V) \
+  V(dlopen)                              \
+  V(io_submit)                           \
+  V(io_uring_queue_init)                 \
+  V(io_uring_queue_init_params)          \
+  V(io_uring_queue_init_mem)             \
+  V(io_uring_setup)
+
 // stdio on sockets: streams whose functions are those of the library.
 #define SOVIA_STDIO_SYMBOLS(X)                                                                     \
   X(fdopen, FILE*, sovia_fdopen, (int fd, const char* m), (fd, m))                                 \
@@ -189,6 +199,7 @@
   SOVIA_DATA_SYMBOLS_BY_HAND(V)          \
   SOVIA_DESCRIPTOR_SYMBOLS_BY_HAND(V)    \
   SOVIA_READY_SYMBOLS_BY_HAND(V)         \
-  SOVIA_PROCESS_SYMBOLS_BY_HAND(V)
+  SOVIA_PROCESS_SYMBOLS_BY_HAND(V)       \
+  SOVIA_PASSING_SYMBOLS_BY_HAND(V)
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "sovia/process/libc.h"
 #include "sovia/process/once.h"
 #include "sovia/process/own_descriptors.h"
 
@@ -66,7 +67,7 @@ int make_file() {
                        syscall(SYS_pwrite64, fd, &g_page, sizeof g_page, 0) == sizeof g_page;
   if (!written || mmap(&g_page, sizeof g_page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
                       MAP_FAILED) {
-    syscall(SYS_close, fd);
+    libc::close(fd);
     return -1;
   }
   return own_descriptors::adopt(fd);
@@ -96,7 +97,7 @@ void after_fork_in_child() {
   mmap(&g_page, sizeof g_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (g_descriptor >= 0) {
     own_descriptors::release(g_descriptor);
-    syscall(SYS_close, g_descriptor);
+    libc::close(g_descriptor);
     g_descriptor = -1;
   }
   g_state.store(State::kPrivate);

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "sovia/process/libc.h"
 #include "sovia/process/once.h"
 
 namespace viaduct::sovia {
@@ -169,7 +170,8 @@ int open_debug_file(const char* path) {
   if (low < 0) return -1;
   const int high = static_cast<int>(syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, 900));
   if (high < 0) return low;
-  syscall(SYS_close, low);
+  libc::prepare();
+  libc::close(low);
   return high;
 }
 

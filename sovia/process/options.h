@@ -39,6 +39,8 @@ inline constexpr std::uint64_t kRouteAuto = 0, kRouteLane = 1, kRouteKernel = 2;
   X(upgrade_bytes, "SOVIA_UPGRADE_BYTES", 65536, 0, ~0ull, kBytes,                               \
     "bytes sent and received after which a connection is worth a lane")                           \
   X(udp, "SOVIA_UDP", 0, 0, 1, kFlag, "open lanes for UDP sockets too")                          \
+  X(io_uring, "SOVIA_IO_URING", 0, 0, 1, kFlag,                                                  \
+    "let the program have io_uring, for what is no connection with a lane")                       \
   X(window, "SOVIA_WINDOW", 32, 1, 256, kCount, "w: packets on the way to the peer at most")     \
   X(ack_threshold, "SOVIA_ACK_THRESHOLD", 16, 1, 256, kCount,                                    \
     "t: packets after which they are acknowledged; at most w")                                   \

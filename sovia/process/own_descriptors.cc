@@ -12,6 +12,8 @@
 #include <climits>
 #include <cstddef>
 
+#include "sovia/process/libc.h"
+
 namespace viaduct::sovia::own_descriptors {
 namespace {
 
@@ -87,7 +89,7 @@ int adopt(int fd) {
   const int high = move(fd);
   // Many programs close a number twice, and between the two another thread's descriptor may have it. The second close
   // takes it from the library, and the program's next descriptor may have it by now.
-  if (high >= 0 && is_same_file(high, fd)) syscall(SYS_close, fd);
+  if (high >= 0 && is_same_file(high, fd)) libc::close(fd);
   errno = saved;
   const int kept = high >= 0 ? high : fd;
   mark(kept);

@@ -19,6 +19,7 @@
   X(kResources, "out of VIs, memory or descriptors")                                  \
   X(kNotVouched, "the peer's agent does not vouch for its end")                       \
   X(kNotClaimed, "this host's agent does not vouch for this end")                     \
+  X(kIoUring, "the program has rings of io_uring, whose calls pass by the library")     \
   X(kStandardStream, "the socket is an inherited descriptor 0, 1 or 2")               \
   X(kInherited, "the socket was there before the program began")                      \
   X(kPassed, "the socket was passed by SCM_RIGHTS")                                   \
