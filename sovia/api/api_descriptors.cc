@@ -161,6 +161,10 @@ int sovia_dup3(int fd, int copy, int flags) {
 
 int sovia_pidfd_getfd(int pidfd, int fd, unsigned int flags) {
   const int got = static_cast<int>(syscall(SYS_pidfd_getfd, pidfd, fd, flags));
-  if (got >= 0) table::opened(got, table::Origin::kReceived);
+  if (got >= 0) {
+    const KeepErrno keep;
+    table::opened(got, table::Origin::kReceived);
+    epoll_sets::received(got);
+  }
   return got;
 }

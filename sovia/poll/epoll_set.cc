@@ -85,6 +85,11 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
   SocketRef socket = table::find(fd);
   EpollSetRef inner = socket ? nullptr : epoll_sets::find(fd);
   if (inner.get() == this) return libc::epoll_ctl(epfd, op, fd, event);
+  if (passed_) {
+    if (socket && changes) socket->leave_for_good(fd, Reason::kEpoll);
+    if (inner && changes) inner->pass();
+    return libc::epoll_ctl(epfd, op, fd, event);
+  }
 
   const std::lock_guard guard(mutex_);
   Registration* r = registrations_.find(fd);
@@ -321,6 +326,29 @@ void EpollSet::closing(int fd, bool others) {
   erase(*r);
 }
 
+void EpollSet::pass() {
+  if (passed_.exchange(true)) return;
+  forget_dormant(-1);
+  std::vector<int> fds;
+  std::vector<EpollSetRef> inner;
+  {
+    const std::lock_guard guard(mutex_);
+    registrations_.any_of([&](Registration& r) {
+      fds.push_back(r.fd);
+      if (r.inner) inner.push_back(r.inner);
+      return false;
+    });
+  }
+  for (const EpollSetRef& set : inner) set->pass();
+  for (const int fd : fds) {
+    const SocketRef socket = table::find(fd);
+    if (socket) socket->leave_for_good(fd, Reason::kEpoll);
+    // Bytes of the lane that are unread are this library's to tell of.
+    if (!socket || socket->kernel_alone()) closing(fd, true);
+  }
+  wake_event_.remove(epfd_);
+}
+
 std::vector<EpollSetRef> EpollSet::outer_sets(int fd, bool any) {
   std::vector<EpollSetRef> sets;
   const std::lock_guard guard(outer_mutex_);
@@ -503,6 +531,13 @@ void SetWakeEvent::ring(int epfd) {
   if (change_wake_event(epfd, EPOLL_CTL_MOD, EPOLLIN) != 0 && errno == ENOENT) {
     change_wake_event(epfd, EPOLL_CTL_ADD, EPOLLIN);
   }
+}
+
+void SetWakeEvent::remove(int epfd) {
+  const KeepErrno keep;
+  const std::lock_guard guard(mutex_);
+  rung_ = false;
+  change_wake_event(epfd, EPOLL_CTL_DEL, 0);
 }
 
 short SetWakeEvent::without(int epfd, short kernel_says) {

@@ -45,6 +45,7 @@ class SetWakeEvent {
   void ring(int epfd);
   // The kernel's events of the set's descriptor without those of the wake event, which is disarmed.
   short without(int epfd, short kernel_says);
+  void remove(int epfd);
   void forget() { rung_ = false; }
   std::mutex& mutex() { return mutex_; }
 
@@ -86,6 +87,10 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   void use_descriptor(int epfd) { epfd_ = epfd; }
   // Takes over the existing registrations, by a look at /proc.
   void adopt_registrations();
+
+  // Other processes get the set, or it has come from one: the kernel alone serves it from now on, and its sockets leave
+  // their lanes for good. With no locks held.
+  void pass();
 
   // The sets that this one is in by its descriptor `fd`, or by any.
   std::vector<EpollSetRef> outer_sets(int fd, bool any);
@@ -135,6 +140,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   void wake_sleepers();
 
   std::atomic<int> epfd_;
+  std::atomic<bool> passed_{false};
   std::atomic<int> lanes_{0};        // registrations whose socket has a lane
   std::atomic<int> nested_{0};       // registrations of sets
   std::atomic<int> sleepers_{0};     // threads in wait_for
@@ -206,6 +212,8 @@ EpollSetRef find_or_look(int epfd);
 void opened(int epfd);
 // `copy` has just been made of `fd` by dup and its kin; closing(copy) has been called before.
 void copied(int fd, int copy);
+// `fd` has come from another process, or from another descriptor by way of the kernel.
+void received(int fd);
 // Any descriptor is about to be closed or replaced. `socket` is what table::closing(fd) has given. Call it before
 // Socket::release, with no locks held; this function may leave a lane and wait for its end.
 void closing(int fd, Socket* socket);

@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -100,6 +101,17 @@ bool is_epoll(int fd) {
   return strcmp(target, "anon_inode:[eventpoll]") == 0;
 }
 
+// A descriptor of the same set that is in the table, or -1. The kernel may refuse to compare them.
+int another_of(int fd) {
+  Table& table = table_of_sets();
+  const std::lock_guard guard(table.mutex);
+  for (const auto& [other, set] : table.sets) {
+    constexpr int kFile = 0;
+    if (syscall(SYS_kcmp, getpid(), getpid(), kFile, other, fd) == 0) return other;
+  }
+  return -1;
+}
+
 }  // namespace
 
 bool knows(int fd) {
@@ -128,6 +140,14 @@ EpollSetRef find_or_look(int epfd) {
 
 void opened(int epfd) {
   if (epfd >= 0) enter(epfd, std::make_shared<EpollSet>(epfd));
+}
+
+void received(int fd) {
+  if (seccomp::in_force() || !is_epoll(fd)) return;
+  if (const int own = another_of(fd); own >= 0) return copied(own, fd);
+  const EpollSetRef set = std::make_shared<EpollSet>(fd);
+  set->pass();
+  enter(fd, set);
 }
 
 void copied(int fd, int copy) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "sovia/datagram/datagram_table.h"
+#include "sovia/poll/epoll_set.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
@@ -82,6 +83,7 @@ Outgoing::Outgoing(const msghdr& message) : message_(message) {
   std::vector<int> files;
   for_each_descriptor(message, [&](int fd) {
     datagram::table::give_up(fd, Reason::kPassed);
+    if (const EpollSetRef set = epoll_sets::find(fd)) set->pass();
     const SocketRef socket = table::find(fd);
     if (!socket) return;
     socket->leave_for_good(fd, Reason::kPassed);
@@ -110,6 +112,7 @@ void after_receive(msghdr& message) {
     table::opened(fd, table::Origin::kReceived);
     (table::is_tcp(fd) ? sockets : files).push_back(fd);
   });
+  for (const int file : files) epoll_sets::received(file);
   if (sockets.empty()) return;
   for (const int file : files) {
     if (!is_inherited_bytes(file)) continue;
