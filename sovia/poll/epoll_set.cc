@@ -56,17 +56,15 @@ void refresh_watchers(Socket& socket) {
     auto& r = static_cast<Registration&>(watcher);
     if (EpollSetRef set = r.set->weak_from_this().lock()) places.push_back({std::move(set), r.fd});
   });
-  for (const Place& place : places) place.set->refresh_socket(place.fd, socket);
-}
-
-void EpollSet::refresh_socket(int fd, const Socket& socket) {
-  const std::lock_guard guard(mutex_);
-  Registration* const r = registrations_.find(fd);
-  if (r == nullptr || r->socket.get() != &socket) return;
-  if (r->dormant) {
-    forget_dormant(*r);
-  } else if (!refresh(*r, false)) {
-    erase(*r);
+  for (const auto& [set, fd] : places) {
+    const std::lock_guard guard(set->mutex_);
+    Registration* const r = set->registrations_.find(fd);
+    if (r == nullptr || r->socket.get() != &socket) continue;
+    if (r->dormant) {
+      set->forget_dormant(*r);
+    } else if (!set->refresh(*r, false)) {
+      set->erase(*r);
+    }
   }
 }
 
@@ -272,7 +270,7 @@ int EpollSet::apply(Registration& r, int op, const KernelPlan& planned) {
     r.in_kernel = true;
     r.spoke = false;
     r.echoes = op == EPOLL_CTL_MOD;
-    asks_anew_ = true;
+    harvest_.asks_anew = true;
   }
   return result;
 }

@@ -54,6 +54,14 @@ class SetWakeEvent {
   bool rung_ = false;  // false: certainly not armed
 };
 
+// What the harvests of a set's events (epoll_wait.cc) know of each other and of the kernel's part.
+struct Harvest {
+  std::uint64_t call = 0;      // their number
+  bool kernel_filled = false;  // the last one had no room for the lanes' events: they come first
+  bool asks_anew = false;      // a registration of the kernel's has changed
+  int lanes_place = -1;        // of the wake event among the kernel's events; -1: it is not there
+};
+
 class EpollSet : public std::enable_shared_from_this<EpollSet> {
  public:
   explicit EpollSet(int epfd);
@@ -132,7 +140,6 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
 
   Registration& insert(int fd, SocketRef socket, EpollSetRef inner, const epoll_event& event);
   void erase(Registration& r);
-  void refresh_socket(int fd, const Socket& socket);
   void socket_changed(Registration& r, short what);
 
   void push(Registration& r, short changed);
@@ -148,10 +155,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
 
   std::mutex mutex_;  // for what follows
   RegistrationTable registrations_;
-  std::uint64_t call_ = 0;  // numbers the harvests
-  bool kernel_filled_ = false;  // the last harvest had no room for the lanes' events: they come first
-  bool asks_anew_ = false;      // a registration of the kernel's has changed
-  int lanes_place_ = -1;        // of the wake event among the kernel's events of a harvest; -1: it is not there
+  Harvest harvest_;
 
   ReadyList ready_;
 

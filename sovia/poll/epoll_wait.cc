@@ -109,7 +109,7 @@ int EpollSet::go_on_waiting(int epfd, epoll_event* events, int most, int count, 
                             std::uint64_t deadline) {
   {
     const std::lock_guard guard(mutex_);
-    ++call_;
+    ++harvest_.call;
     count = translate(events, 0, count);
   }
   return count > 0 ? count : wait(epfd, events, most, look_only, deadline, nullptr);
@@ -127,7 +127,7 @@ int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint6
     }
     if (count <= 0) return count;
     const std::lock_guard guard(mutex_);
-    ++call_;
+    ++harvest_.call;
     count = translate(events, 0, count);
     if (count > 0) return count;
     if (deadline != kNever && now_ns() >= deadline) return 0;
@@ -139,18 +139,18 @@ int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint6
 // kernel's fill the room, the lanes' come first the next time.
 int EpollSet::harvest(int epfd, epoll_event* events, int most) {
   const std::lock_guard guard(mutex_);
-  ++call_;
-  const int lanes_first = std::exchange(kernel_filled_, false) ? collect(events, 0, most) : 0;
+  ++harvest_.call;
+  const int lanes_first = std::exchange(harvest_.kernel_filled, false) ? collect(events, 0, most) : 0;
   if (lanes_first == most) return most;
-  lanes_place_ = -1;
+  harvest_.lanes_place = -1;
   const int kernels = ask_kernel(epfd, events, lanes_first, most);
   if (kernels < 0) return lanes_first > 0 ? lanes_first : kernels;
-  kernel_filled_ = kernels == most && maybe_ready();
-  asks_anew_ = false;
+  harvest_.kernel_filled = kernels == most && maybe_ready();
+  harvest_.asks_anew = false;
   const int all = collect(events, kernels, most);
-  if (lanes_place_ >= 0) std::rotate(events + lanes_place_, events + kernels, events + all);
+  if (harvest_.lanes_place >= 0) std::rotate(events + harvest_.lanes_place, events + kernels, events + all);
   // A change of routes has given the kernel something to tell.
-  return asks_anew_ && all == 0 ? ask_kernel(epfd, events, 0, most) : all;
+  return harvest_.asks_anew && all == 0 ? ask_kernel(epfd, events, 0, most) : all;
 }
 
 // Fills events[begin..most) with the kernel's events. Returns the count with those before `begin`, or -1.
@@ -176,7 +176,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
         continue;
       case RegistrationTable::Sender::kWakeEvent:
         if (!quiet() && has_raw_sleepers()) wake_event_.ring(epfd_);  // it may have been meant for another thread
-        lanes_place_ = count;
+        harvest_.lanes_place = count;
         continue;
       case RegistrationTable::Sender::kToken:
         break;
@@ -201,7 +201,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
     if (anew) said |= kernels_part(*r);
     if (anew && r->laned && !r->has(EPOLLET)) list(*r, 0);
     const short answer = r->answer(said);
-    if (answer == 0 || (r->disabled && r->call != call_)) {
+    if (answer == 0 || (r->disabled && r->call != harvest_.call)) {
       if (r->has(EPOLLET)) has_news(*r, 0, cause);
       mute(*r);
     } else if (!r->has(EPOLLET) || has_news(*r, answer, cause)) {
@@ -289,12 +289,12 @@ short EpollSet::look_again(Registration* r, short pending) {
 // events.
 void EpollSet::emit(Registration& r, short answer, epoll_event* events, int& count) {
   const auto bits = static_cast<std::uint16_t>(answer);
-  if (r.call == call_) {
+  if (r.call == harvest_.call) {
     events[r.place].events |= bits;
     r.told.events |= event_bits::plain(answer);
     return;
   }
-  r.call = call_;
+  r.call = harvest_.call;
   r.place = count;
   if (r.socket) {
     r.told.events = event_bits::plain(answer);
