@@ -37,7 +37,7 @@ std::map<std::string, CallKind> make_kinds() {
   }
   {
     const auto add = SOVIA_IS(kLeaving);
-    SOVIA_LEAVING_SYMBOLS(SOVIA_ADD)
+    SOVIA_LEAVING_SYMBOLS(SOVIA_ADD) add("io_submit");
   }
   {
     const auto add = SOVIA_IS(kKernel);
@@ -46,10 +46,15 @@ std::map<std::string, CallKind> make_kinds() {
   {
     // Functions by which a program can make system calls past the C library's functions for sockets.
     const auto add = SOVIA_IS(kUnseen);
-    for (const char* const symbol : {"syscall", "clone", "io_uring_setup", "io_uring_queue_init",
-                                     "io_uring_queue_init_params", "rcmd", "rexec"}) {
-      add(symbol);
-    }
+    for (const char* const symbol : {"syscall", "clone", "dlmopen", "rcmd", "rexec"}) add(symbol);
+  }
+  {
+    const auto add = SOVIA_IS(kRefused);
+    SOVIA_RING_SYMBOLS_BY_HAND(SOVIA_ADD)
+  }
+  {
+    const auto add = SOVIA_IS(kLookedUp);
+    for (const char* const symbol : {"dlopen", "dlsym", "dlvsym"}) add(symbol);
   }
 #undef SOVIA_ADD
 #undef SOVIA_IS

@@ -15,6 +15,8 @@ enum class CallKind {
   kProcess,
   kLeaving,     // the kernel's alone: a connection leaves its lane
   kKernel,      // the kernel's alone, with nothing to follow
+  kRefused,     // fails, and the program does otherwise
+  kLookedUp,    // finds functions at run time
   kUnseen,      // may bypass the library
   kNone,        // has nothing to do with descriptors
 };

@@ -13,6 +13,7 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 namespace viaduct::sovia::launcher {
 namespace {
@@ -68,6 +69,17 @@ std::vector<std::string> undefined_symbols(const Image& image, const ElfW(Ehdr) 
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
+}
+
+bool has_note(const Image& image, const ElfW(Phdr) & segment, std::string_view owner) {
+  const auto padded = [](std::uint64_t bytes) { return (bytes + 3) & ~std::uint64_t{3}; };
+  for (std::uint64_t at = 0; at + sizeof(ElfW(Nhdr)) < segment.p_filesz;) {
+    const auto note = image.at<ElfW(Nhdr)>(segment.p_offset + at);
+    at += sizeof note;
+    if (note.n_namesz != 0 && image.text(segment.p_offset + at) == owner) return true;
+    at += padded(note.n_namesz) + padded(note.n_descsz);
+  }
+  return false;
 }
 
 constexpr int kThisMachine =
@@ -126,6 +138,7 @@ ElfFile read_elf(const std::string& path) {
         image.at<ElfW(Phdr)>(header.e_phoff + std::uint64_t{i} * header.e_phentsize);
     if (segment.p_type == PT_DYNAMIC) file.dynamic = true;
     if (segment.p_type == PT_INTERP) file.interpreter = image.text(segment.p_offset);
+    if (segment.p_type == PT_NOTE) file.go |= has_note(image, segment, "Go");
   }
   file.imports = undefined_symbols(image, header);
   return file;

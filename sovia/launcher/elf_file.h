@@ -13,6 +13,7 @@ struct ElfFile {
   bool same_machine = false;  // as this program: 64 bits, the same processor
   std::string interpreter;    // the dynamic loader; empty for static programs and most libraries
   bool dynamic = false;
+  bool go = false;  // Go's linker has made it
   std::vector<std::string> imports;  // undefined dynamic symbols, sorted
 };
 

@@ -40,9 +40,14 @@ constexpr std::array kSections = {
             "before)"},
     Section{CallKind::kKernel, "to the kernel"},
     Section{CallKind::kLeaving, "to the kernel for good: a connection leaves its lane"},
+    Section{CallKind::kRefused,
+            "refused with ENOSYS, so that the program does without rings of io_uring (SOVIA_IO_URING)"},
+    Section{CallKind::kLookedUp,
+            "plug-ins, and functions that are looked up while it runs: as above, with RTLD_DEEPBIND too, but not "
+            "from the C library's own handle"},
     Section{CallKind::kUnseen,
-            "unseen: system calls that are no functions of the C library; sockets that are used by "
-            "them must not be used otherwise"},
+            "unseen: system calls that are no functions of the C library, other than close, close_range, "
+            "io_submit and io_uring_setup; sockets that are used by them must not be used otherwise"},
 };
 
 std::string find_program(const std::string& program) {
@@ -131,6 +136,11 @@ int explain(const std::string& program, std::ostream& out) {
   const ElfFile file = read_elf(path);
   if (!file.is_elf) return verdict(out, false, path + " is no program: it is not an ELF file of this system, nor a script");
   if (!file.same_machine) return verdict(out, false, path + " is a program for another kind of processor; explain it on a host of that kind");
+  if (file.go) {
+    return verdict(out, false,
+                   path + " is a Go program, which calls the kernel itself and not by the C library. Its connections stay "
+                          "with the kernel.");
+  }
   if (!file.dynamic || file.interpreter.empty()) {
     return verdict(out, false,
                    path + " is linked statically: no library can be preloaded. Its connections stay with "

@@ -169,13 +169,16 @@
 
 // Ways past the library: rings of io_uring are refused, sockets of libaio leave their lanes, and plug-ins are bound to
 // this library first (RTLD_DEEPBIND).
-#define SOVIA_PASSING_SYMBOLS_BY_HAND(V) \
-  V(dlopen)                              \
-  V(io_submit)                           \
-  V(io_uring_queue_init)                 \
-  V(io_uring_queue_init_params)          \
-  V(io_uring_queue_init_mem)             \
+#define SOVIA_RING_SYMBOLS_BY_HAND(V) \
+  V(io_uring_queue_init)              \
+  V(io_uring_queue_init_params)       \
+  V(io_uring_queue_init_mem)          \
   V(io_uring_setup)
+
+#define SOVIA_PASSING_SYMBOLS_BY_HAND(V) \
+  SOVIA_RING_SYMBOLS_BY_HAND(V)          \
+  V(dlopen)                              \
+  V(io_submit)
 
 // stdio on sockets: streams whose functions are those of the library.
 #define SOVIA_STDIO_SYMBOLS(X)                                                                     \
