@@ -280,16 +280,18 @@ VIP_RETURN VipxSetDraft(IN VIP_VI_HANDLE vi, IN VIP_PVOID data, IN VIP_ULONG byt
 /* VipxSetFinisher: has `step` called when this process ends without closing the NIC: it is killed, crashes, or leaves by
  * _exit or exec. So what it has still to send is sent, as the kernel would send it for its sockets. The calls are made
  * again and again in a process of its own, which has this process's memory and the NIC's descriptors but no others, until
- * one of them returns 0; then the NIC ends. That process has been there since this call, asleep. A thread that
- * was killed may have left data half changed, and locks held: a step that takes more than five seconds ends the process,
- * and there are no steps if a thread was killed while it drove the NIC. The process may make no system calls but those of
- * VIPL, sleep and end; it waits in VipCQWait. Children made by fork(2) have none.
+ * one of them returns 0; then the NIC ends. That process has been there since this call, asleep; it is no child of this
+ * one, as init adopts it. A thread that was killed may have left data half changed, and locks held: a step that takes
+ * more than five seconds ends the process, and there are no steps if a thread was killed while it drove the NIC. The
+ * process may make no system calls but those of VIPL, sleep and end; it waits in VipCQWait. Children made by fork(2) have
+ * none.
  *   nic      the NIC; it has one finisher at most, the last one that was set
  *   step     returns 0 when nothing is left to do; NULL: there is to be none any more
  *   context  handed to `step`
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER  the NIC is bad
- *   VIP_ERROR_RESOURCE     the system does not allow it
+ *   VIP_ERROR_RESOURCE     the system does not allow it, or this process adopts orphans itself: it is the first one of its
+ *                          namespace, or PR_SET_CHILD_SUBREAPER is on
  */
 typedef int (*VIPX_STEP)(VIP_PVOID context);
 VIP_RETURN VipxSetFinisher(IN VIP_NIC_HANDLE nic, IN VIPX_STEP step, IN VIP_PVOID context);
