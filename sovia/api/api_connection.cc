@@ -170,7 +170,7 @@ int sovia_getpeername(int fd, sockaddr* address, socklen_t* length) {
 const char* sovia_version(void) { return PACKAGE_VERSION; }
 
 int sovia_route(int fd) {
-  if (const Call socket(fd); socket) return socket->is_on_lane() ? 0 : 1;
+  if (const Call socket(fd); socket) return is_on_lane(*socket) ? 0 : 1;
   if (table::is_tcp(fd)) return 1;
   libc::prepare();
   return failed(libc::fcntl(fd, F_GETFD) < 0 ? EBADF : ENOTSOCK);

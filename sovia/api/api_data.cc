@@ -12,6 +12,7 @@
 #include "sovia/lane/waiting.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/program/scm_rights.h"
+#include "sovia/socket/held_sends.h"
 #include "sovia/socket/lane_life.h"
 
 using namespace viaduct::sovia;
@@ -157,6 +158,13 @@ void leave_to_send(int fd, Socket& socket, int flags) {
   socket.leave_sending(fd, (flags & MSG_OOB) != 0 ? Reason::kUrgent : Reason::kOption);
 }
 
+// A send that the kernel makes: what this thread holds for lanes was sent before.
+template <class KernelCall>
+ssize_t send_by_kernel(KernelCall&& call) {
+  held_sends::before_other_send();
+  return kernel_sent(call());
+}
+
 // A send on a socket that may have a lane. It is not inlined, so that calls on other sockets need not save the
 // registers that it uses. `call`: the kernel's call.
 template <class KernelCall>
@@ -164,12 +172,14 @@ template <class KernelCall>
                                        KernelCall call) {
   ssize_t result;
   const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
+  if (plain && known.demand.bypasses()) held_sends::before_other_send();
   if (plain && bypass_library(fd, known, result, call)) return kernel_sent(result);
   const Call socket = may_use_lane(fd);
   const bool nothing_urgent = bytes == 0 && (flags & kKernelSends) != 0;
-  if (!socket || nothing_urgent || bytes > SSIZE_MAX) return kernel_sent(call());
+  if (!socket || nothing_urgent || bytes > SSIZE_MAX) return send_by_kernel(call);
   if ((flags & kKernelSends) != 0) {
     leave_to_send(fd, *socket, flags);
+    held_sends::before_other_send();
     const signals::Outside outside;
     return kernel_sent(call());
   }
@@ -216,7 +226,7 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
     return libc::send(fd, data, bytes, flags);
   }
   if (known->modes.carries_messages()) return keeping_errno([&] { return messages::send(fd, data, bytes, flags); });
-  if (!known->may_use_lane()) return kernel_sent(libc::send(fd, data, bytes, flags));
+  if (!known->may_use_lane()) return send_by_kernel([=] { return libc::send(fd, data, bytes, flags); });
   return keeping_errno([&] {
     return send_by_lane(fd, *known, data, bytes, flags, [=] { return libc::send(fd, data, bytes, flags); });
   });
@@ -263,7 +273,7 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
     if (known->modes.carries_messages()) return messages::send(fd, message, flags);
     const Call socket = may_use_lane(fd);
     if (!socket || !take(given, message) || refused_to_send(given)) {
-      return kernel_sent(libc::sendmsg(fd, message, flags));
+      return send_by_kernel([=] { return libc::sendmsg(fd, message, flags); });
     }
     if ((flags & MSG_FASTOPEN) != 0 && given.msg_name != nullptr) {
       return open_fast(fd, [=] { return libc::sendmsg(fd, message, flags); });
@@ -314,7 +324,7 @@ ssize_t sovia_write(int fd, const void* data, size_t bytes) {
     return libc::write(fd, data, bytes);
   }
   if (known->modes.carries_messages()) return keeping_errno([&] { return messages::send(fd, data, bytes, 0); });
-  if (!known->may_use_lane()) return kernel_sent(libc::write(fd, data, bytes));
+  if (!known->may_use_lane()) return send_by_kernel([=] { return libc::write(fd, data, bytes); });
   return keeping_errno([&] {
     return send_by_lane(fd, *known, data, bytes, 0, [=] { return libc::write(fd, data, bytes); });
   });
@@ -334,7 +344,7 @@ ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
     const Call socket = may_use_lane(fd);
     const std::size_t n = static_cast<std::size_t>(count);
     if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
-      return kernel_sent(libc::writev(fd, pieces, count));
+      return send_by_kernel([=] { return libc::writev(fd, pieces, count); });
     }
     return socket->send(fd, pieces, n, 0);
   });

@@ -24,7 +24,7 @@ struct KernelPlan {
   bool operator==(const KernelPlan&) const = default;
 };
 
-// What an edge-triggered program knows of a socket. It is told again of what it knows if there is news, or if a call has
+// The knowledge of an edge-triggered program about a socket. It is told again of what it knows if there is news, or if a call has
 // found no more of it since.
 struct Told {
   short events = 0;     // that were told

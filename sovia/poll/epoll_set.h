@@ -54,7 +54,7 @@ class SetWakeEvent {
   bool rung_ = false;  // false: certainly not armed
 };
 
-// What the harvests of a set's events (epoll_wait.cc) know of each other and of the kernel's part.
+// The state that a harvest of a set's events (epoll_wait.cc) leaves to the next one, and to its own steps.
 struct Harvest {
   std::uint64_t call = 0;      // their number
   bool kernel_filled = false;  // the last one had no room for the lanes' events: they come first
@@ -120,7 +120,6 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   int harvest(int epfd, epoll_event* events, int most);
   int collect(epoll_event* events, int begin, int most);
   short look_again(Registration* r, short pending);
-  bool has_news(Registration& r, short answer, short cause);
   int ask_kernel(int epfd, epoll_event* events, int begin, int most);
   int translate(epoll_event* events, int begin, int end);
   void emit(Registration& r, short answer, epoll_event* events, int& count);

@@ -28,6 +28,20 @@ short kernels_part(const Registration& r) {
   return libc::poll(&one, 1, 0) > 0 && (one.revents & POLLNVAL) == 0 ? one.revents : short{0};
 }
 
+// Whether an edge-triggered program is to be told: of news (`cause`), of what it does not know, or of what a call has
+// found no more of since.
+bool has_news(Registration& r, short answer, short cause) {
+  const short bits = event_bits::plain(answer);
+  if (!r.socket) return (bits & (cause | POLLERR | POLLHUP)) != 0;
+  short known = r.told.events;
+  const bool knows_end = (known & (POLLRDHUP | POLLHUP)) != 0;
+  if (!knows_end && r.told.emptied != r.socket->rx.emptied.load(std::memory_order_relaxed)) known &= ~POLLIN;
+  if (r.told.filled != r.socket->tx.filled.load(std::memory_order_relaxed)) known &= ~POLLOUT;
+  const auto news = static_cast<short>((event_bits::plain(cause) & (POLLIN | POLLOUT | POLLPRI)) | r.told.withheld);
+  r.told.withheld = static_cast<short>(news & event_bits::plain(r.wanted()) & ~bits);
+  return (bits & (news | ~known)) != 0;
+}
+
 class Count {
  public:
   explicit Count(std::atomic<int>& count) : count_(count) { ++count_; }
@@ -190,7 +204,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
     auto said = static_cast<short>(event.events & 0xffff);
     if (r->inner) said = r->inner->without_wake_event(r->fd, said);
     short cause = std::exchange(r->echoes, false) ? short{0} : said;
-    // What the kernel was asked may be out of date.
+    // The kernel may have been asked for something else than it would be now.
     const bool anew = r->socket && (ready_.pending(*r) & kRouteChange) != 0;
     // The answer has all that the lane has to tell, too.
     if (anew || r->has(EPOLLET)) cause |= ready_.take(*r);
@@ -228,20 +242,6 @@ int EpollSet::collect(epoll_event* events, int begin, int most) {
     if (!r->has(EPOLLET | EPOLLONESHOT)) list(*r, 0);
   }
   return count;
-}
-
-// Whether an edge-triggered program is to be told: of news (`cause`), of what it does not know, or of what a call has
-// found no more of since.
-bool EpollSet::has_news(Registration& r, short answer, short cause) {
-  const short bits = event_bits::plain(answer);
-  if (!r.socket) return (bits & (cause | POLLERR | POLLHUP)) != 0;
-  short known = r.told.events;
-  const bool knows_end = (known & (POLLRDHUP | POLLHUP)) != 0;
-  if (!knows_end && r.told.emptied != r.socket->rx.emptied.load(std::memory_order_relaxed)) known &= ~POLLIN;
-  if (r.told.filled != r.socket->tx.filled.load(std::memory_order_relaxed)) known &= ~POLLOUT;
-  const auto news = static_cast<short>((event_bits::plain(cause) & (POLLIN | POLLOUT | POLLPRI)) | r.told.withheld);
-  r.told.withheld = static_cast<short>(news & event_bits::plain(r.wanted()) & ~bits);
-  return (bits & (news | ~known)) != 0;
 }
 
 bool EpollSet::yields() {

@@ -86,6 +86,11 @@ void unpin(LaneEndpoint& end) {
   if (--end.pins == 0 && end.skipped && end.skipped.exchange(false)) background::look_at(end);
 }
 
+bool is_on_lane(Socket& socket) {
+  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  return socket.rx.route == Phase::kLane || socket.tx.route == Phase::kLane;
+}
+
 std::uint32_t lane_number(Socket& socket) {
   const std::scoped_lock guard(socket.rx.lock);
   if (socket.handoff.holders != nullptr) socket.link.number.store(socket.handoff.holders->lanes.load());

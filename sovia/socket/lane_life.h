@@ -35,6 +35,8 @@ bool leave_ended_lane(Socket& socket);
 // Sends FIN to the peer when the process ends. No call is under way. False: something is unread, for which TCP resets the
 // connection.
 bool finish_lane(Socket& socket);
+// Whether the data of one direction at least goes over a lane now.
+bool is_on_lane(Socket& socket);
 // The number of the next lane of this connection.
 std::uint32_t lane_number(Socket& socket);
 

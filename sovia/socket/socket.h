@@ -30,7 +30,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 #include "sovia/lane/watchers.h"
 #include "sovia/process/reason.h"
@@ -65,11 +64,6 @@ class Socket final : public SocketCounts, public Watched {
   // Whether data of either direction may go over a lane now or soon. If not, every call may go
   // straight to the kernel; if so, calls that the kernel alone should do need leave() first.
   bool may_use_lane() const { return link.is_wanted(); }
-  // Whether the data of one direction at least goes over a lane now.
-  bool is_on_lane() {
-    const std::scoped_lock both(rx.lock, tx.lock);
-    return rx.route == Phase::kLane || tx.route == Phase::kLane;
-  }
   // The program has closed the socket.
   bool closed() const { return descriptors() == 0 && waiters.fd.load() < 0; }
   // Whether no bytes of a lane are left to be received or sent before the kernel's.

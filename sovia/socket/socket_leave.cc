@@ -232,7 +232,7 @@ int Socket::shutdown(int fd, int how) {
 int Socket::shut_stream(int fd, int how) {
   if (how != SHUT_WR) progress();  // what has come before is unread, and no cause of a reset
   if (how == SHUT_RDWR) {
-    // What comes while the call waits is refused.
+    // Data that comes while the call waits is refused.
     const std::scoped_lock guard(rx.lock);
     if (link.end != nullptr) {
       const std::scoped_lock lane_guard(link.end->lane.lock());
