@@ -103,6 +103,9 @@ tests_integration_finisher_tool_LDADD = libvipl.la
 check_PROGRAMS += tests/integration/calls_tool
 tests_integration_calls_tool_SOURCES = tests/integration/calls_tool.cc
 tests_integration_calls_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
+check_LTLIBRARIES += calls_plugin.la
+calls_plugin_la_SOURCES = tests/integration/calls_plugin.cc
+calls_plugin_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 
 check_PROGRAMS += tests/integration/filter_tool
 tests_integration_filter_tool_SOURCES = tests/integration/filter_tool.cc

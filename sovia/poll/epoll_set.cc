@@ -342,7 +342,7 @@ void EpollSet::pass() {
     const SocketRef socket = table::find(fd);
     if (socket) socket->leave_for_good(fd, Reason::kEpoll);
     // Bytes of the lane that are unread are this library's to tell of.
-    if (!socket || socket->kernel_alone()) closing(fd, true);
+    if (!socket || socket->unread(0) == 0) closing(fd, true);
   }
   wake_event_.remove(epfd_);
 }
