@@ -6,6 +6,8 @@
 //   docker         the default profile of Docker and podman: what it does not list fails with EPERM
 //   families       RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
 //   landlock       abstract sockets of other domains can't be connected to
+//   ring           no sandbox: the program begins with a ring of io_uring
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -113,6 +115,12 @@ bool landlock() {
   return set >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(kRestrict, set, 0) == 0;
 }
 
+bool ring() {
+  char parameters[120] = {};
+  const long fd = syscall(SYS_io_uring_setup, 8, parameters);
+  return fd >= 0 && fcntl(static_cast<int>(fd), F_SETFD, 0) == 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -123,6 +131,7 @@ int main(int argc, char** argv) {
   if (kind == "docker") good = docker();
   if (kind == "families") good = families();
   if (kind == "landlock") good = landlock();
+  if (kind == "ring") good = ring();
   if (!good) {
     std::printf("no such sandbox here: %s\n", std::strerror(errno));
     return 77;
