@@ -165,6 +165,11 @@ ssize_t send_by_kernel(KernelCall&& call) {
   return kernel_sent(call());
 }
 
+// These are not inlined either, for the same reason.
+[[gnu::noinline]] ssize_t send_as_message(int fd, const void* data, size_t bytes, int flags) {
+  return keeping_errno([&] { return messages::send(fd, data, bytes, flags); });
+}
+
 // A send on a socket that may have a lane. It is not inlined, so that calls on other sockets need not save the
 // registers that it uses. `call`: the kernel's call.
 template <class KernelCall>
@@ -185,6 +190,17 @@ template <class KernelCall>
   }
   const iovec piece = {const_cast<void*>(data), bytes};
   return socket->send(fd, &piece, 1, flags);
+}
+
+[[gnu::noinline]] ssize_t send_by_library(int fd, const Socket& known, const void* data, size_t bytes, int flags) {
+  return keeping_errno([&] {
+    return send_by_lane(fd, known, data, bytes, flags, [=] { return libc::send(fd, data, bytes, flags); });
+  });
+}
+[[gnu::noinline]] ssize_t write_by_library(int fd, const Socket& known, const void* data, size_t bytes) {
+  return keeping_errno([&] {
+    return send_by_lane(fd, known, data, bytes, 0, [=] { return libc::write(fd, data, bytes); });
+  });
 }
 
 // A send that connects its socket first (MSG_FASTOPEN with an address): it returns at the latest when the connection is
@@ -225,11 +241,9 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
     if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, flags);
     return libc::send(fd, data, bytes, flags);
   }
-  if (known->modes.carries_messages()) return keeping_errno([&] { return messages::send(fd, data, bytes, flags); });
+  if (known->modes.carries_messages()) return send_as_message(fd, data, bytes, flags);
   if (!known->may_use_lane()) return send_by_kernel([=] { return libc::send(fd, data, bytes, flags); });
-  return keeping_errno([&] {
-    return send_by_lane(fd, *known, data, bytes, flags, [=] { return libc::send(fd, data, bytes, flags); });
-  });
+  return send_by_library(fd, *known, data, bytes, flags);
 }
 
 ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const sockaddr* address,
@@ -323,11 +337,9 @@ ssize_t sovia_write(int fd, const void* data, size_t bytes) {
     if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, 0);
     return libc::write(fd, data, bytes);
   }
-  if (known->modes.carries_messages()) return keeping_errno([&] { return messages::send(fd, data, bytes, 0); });
+  if (known->modes.carries_messages()) return send_as_message(fd, data, bytes, 0);
   if (!known->may_use_lane()) return send_by_kernel([=] { return libc::write(fd, data, bytes); });
-  return keeping_errno([&] {
-    return send_by_lane(fd, *known, data, bytes, 0, [=] { return libc::write(fd, data, bytes); });
-  });
+  return write_by_library(fd, *known, data, bytes);
 }
 
 ssize_t sovia_writev(int fd, const iovec* pieces, int count) {

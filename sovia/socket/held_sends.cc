@@ -113,6 +113,10 @@ void flush_all(const Socket* sender) {
   }
 }
 
+void flush_own(const Socket* sender) {
+  if (t_habit.held_from != 0) flush_all(sender);
+}
+
 void before_fork() { g_lock.lock(); }
 void after_fork_in_parent() { g_lock.unlock(); }
 

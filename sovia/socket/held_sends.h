@@ -48,8 +48,9 @@ inline void before_wait() {
 }
 
 // This thread is about to send on another connection in a way that does not wait: what it holds leaves first.
+void flush_own(const Socket* sender);
 inline void before_other_send(const Socket* sender = nullptr) {
-  if (t_habit.held_from != 0 && g_held.load(std::memory_order_relaxed) != 0) flush_all(sender);
+  if (g_held.load(std::memory_order_relaxed) != 0) [[unlikely]] flush_own(sender);
 }
 
 void before_fork();
