@@ -13,17 +13,19 @@
 #include "sovia/background/background_state.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/libc.h"
+#include "sovia/socket/fallback.h"
 #include "sovia/socket/table.h"
 
 namespace viaduct::sovia::background {
 namespace {
 
-constexpr std::uint64_t kErrorsNs = 1'000 * kMs;   // between two looks for errors
+constexpr std::uint64_t kLookNs = 1'000 * kMs;     // between two looks at all connections
 constexpr std::uint64_t kSilenceNs = 5'000 * kMs;  // between two signs of life
+constexpr std::uint64_t kForeignNs = 5'000 * kMs;  // by then a lane that has broken at the peer has broken here
 constexpr std::uint64_t kPulseNs = 20 * kMs;       // for the kernel's timer, which counts in ticks of up to 10 ms
 constexpr int kProbeAtOnce = 1;                    // of TCP_KEEPIDLE, in seconds
 
-constinit std::uint64_t g_errors_at = 0;
+constinit std::uint64_t g_look_at = 0;
 
 bool is_watched(const LaneEndpoint& end) {
   return end.stage == LaneEndpoint::Stage::kOpen && !end.closing && end.fd >= 0 && !end.lane.control.broken();
@@ -40,6 +42,14 @@ int option(int fd, int level, int name) {
 
 void set_option(int fd, int level, int name, int value) { libc::setsockopt(fd, level, name, &value, sizeof value); }
 
+void give_up_lane(LaneEndpoint& end) {
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    end.lane.fail();
+  }
+  look_at(end);
+}
+
 // Has the kernel send a keep-alive probe at once. No other call of an unprivileged program makes it send a packet
 // without data. The options are the program's again a moment later.
 void begin_sign_of_life(LaneEndpoint& end, std::uint64_t now) {
@@ -54,23 +64,40 @@ void begin_sign_of_life(LaneEndpoint& end, std::uint64_t now) {
   set_option(end.fd, IPPROTO_TCP, TCP_KEEPIDLE, kProbeAtOnce);
 }
 
+// Bytes that the peer's program has sent past its library: they would never be read.
+void look_for_foreign_bytes(LaneEndpoint& end, std::uint64_t now) {
+  Socket& socket = *end.socket;
+  {
+    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    if (!has_foreign_bytes(socket, end.fd)) {
+      end.foreign_at = 0;
+      return;
+    }
+  }
+  if (end.foreign_at == 0) end.foreign_at = now;
+  if (now - end.foreign_at < kForeignNs) return;
+  reset_for_foreign_bytes(socket, end.fd);
+  give_up_lane(end);
+  socket.changed();
+}
+
 // The kernel tells of an error once, to whoever asks: the program's next call. Poll takes none away.
-void look_for_errors() {
+void look_at_connections(std::uint64_t now) {
   std::vector<pollfd> fds;
   std::vector<LaneEndpoint*> ends;
   for (LaneEndpoint* const end : state().ends) {
     if (!is_watched(*end) || !has_descriptor(*end)) continue;
-    fds.push_back({end->fd, 0, 0});
+    fds.push_back({end->fd, POLLIN, 0});
     ends.push_back(end);
   }
   if (fds.empty() || libc::poll(fds.data(), fds.size(), 0) <= 0) return;
   for (std::size_t i = 0; i < fds.size(); ++i) {
-    if ((fds[i].revents & POLLERR) == 0 || !has_descriptor(*ends[i])) continue;
-    {
-      const std::scoped_lock guard(ends[i]->lane.lock());
-      ends[i]->lane.fail();
+    if (!has_descriptor(*ends[i])) continue;
+    if ((fds[i].revents & POLLERR) != 0) {
+      give_up_lane(*ends[i]);
+    } else if ((fds[i].revents & POLLIN) != 0) {
+      look_for_foreign_bytes(*ends[i], now);
     }
-    look_at(*ends[i]);
   }
 }
 
@@ -98,15 +125,15 @@ void watch_kernel_connections() {
       begin_sign_of_life(*end, now);
     }
   }
-  if (now < g_errors_at) return;
-  g_errors_at = now + kErrorsNs;
-  look_for_errors();
+  if (now < g_look_at) return;
+  g_look_at = now + kLookNs;
+  look_at_connections(now);
 }
 
 std::uint64_t kernel_watch_due() {
   std::uint64_t due = kNever;
   for (const LaneEndpoint* const end : state().ends) {
-    if (is_watched(*end)) due = std::min({due, g_errors_at, end->life_at});
+    if (is_watched(*end)) due = std::min({due, g_look_at, end->life_at});
   }
   return due;
 }

@@ -1,6 +1,7 @@
 // The kernel's connections beside lanes, which carry nothing while the lanes do. Firewalls and address translators forget
-// a silent connection, and one that an administrator or a firewall has ended tells only who asks. The background thread
-// gives each a sign of life now and then, and looks for its error.
+// a silent connection, and one that an administrator or a firewall has ended tells only who asks. Bytes that the peer has
+// sent past its library lie there unread. The background thread gives each connection a sign of life now and then, and
+// looks for errors and such bytes.
 #ifndef VIADUCT_SOVIA_BACKGROUND_KERNEL_WATCH_H
 #define VIADUCT_SOVIA_BACKGROUND_KERNEL_WATCH_H
 

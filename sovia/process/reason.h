@@ -35,6 +35,7 @@
   X(kSlower, "the kernel moves more data between these programs than lanes do")          \
   X(kTrial, "a trial finds out how much the kernel moves")                                \
   X(kChosen, "SOVIA_ROUTE=kernel chooses the kernel")                                  \
+  X(kUnseen, "the peer sent by a call that its library does not see")                  \
   X(kLost, "the lane lost its VIA connection")
 
 namespace viaduct::sovia {

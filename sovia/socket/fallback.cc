@@ -268,6 +268,27 @@ bool meet_early_record(Socket& socket, int fd) {
   return true;
 }
 
+bool has_foreign_bytes(Socket& socket, int fd) {
+  if (socket.link.end == nullptr || !socket.rx.is_on_lane() || socket.fallback.done || socket.reset) return false;
+  Lane& lane = socket.link.end->lane;
+  const std::scoped_lock guard(lane.lock());
+  if (lane.control.broken() || lane.control.receiving() != Lane::State::kUp) return false;
+  Resume resume;
+  int unread = 0;
+  if (libc::ioctl(fd, SIOCINQ, &unread) != 0 || unread <= 0) return false;
+  const ssize_t got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
+  return got > 0 && !is_record_of(lane.greeting.peer_token(), resume, static_cast<std::size_t>(got));
+}
+
+void reset_for_foreign_bytes(Socket& socket, int fd) {
+  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  if (!has_foreign_bytes(socket, fd)) return;
+  counters::fell(Reason::kUnseen);
+  socket.link.shown.set(ShownSocket::Way::kKernel, Reason::kUnseen);
+  SOVIA_LOG("%d: the peer sends by a call that its library does not see", fd);
+  reset_connection(socket, fd);
+}
+
 bool take_record(Socket& socket, int fd) {
   const int before = std::exchange(errno, 0);
   const InheritedBytes::Take take = socket.rx.inherited->take_record(fd, socket.rx.kernel_read);

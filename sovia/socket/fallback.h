@@ -55,6 +55,11 @@ bool take_record(Socket& socket, int fd);
 // Looks for a record behind FIN, which the peer may have written although the lane has not broken here. False: the
 // bytes that have come may be the beginning of a record, or the connection has been reset. rx locked.
 bool meet_early_record(Socket& socket, int fd);
+// Whether the kernel has bytes, no record's, while the lane carries the direction: the peer has sent them by a call that its
+// library does not see. For a moment a peer whose lane has just broken looks like that. Both locked.
+bool has_foreign_bytes(Socket& socket, int fd);
+// Resets the connection because of them.
+void reset_for_foreign_bytes(Socket& socket, int fd);
 // Whether the peer has yet to write its record while the kernel has data for the peer. A kernel socket that is closed
 // would answer the record with a reset, and drop the data.
 bool record_would_reset(Socket& socket, int fd);

@@ -74,6 +74,7 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   bool listed = false;                // taken off the queue (look_at()), to be looked at
   std::size_t last_unsent = 0;
   std::uint64_t life_at = 0;          // when the kernel's connection is to give a sign of life, or has given it
+  std::uint64_t foreign_at = 0;       // when bytes that passed by the lane were first seen; 0: there are none
   int kept_alive = 0, kept_idle = -1; // the program's SO_KEEPALIVE and TCP_KEEPIDLE meanwhile; -1: no sign is given now
 
   // --- the lane's lock guards it
