@@ -23,6 +23,7 @@ integration_tests = \
 	tests/integration/viactl.test \
 	tests/integration/viadump.test \
 	tests/integration/dissector.test \
+	tests/integration/hang.test \
 	tests/integration/privileges.test \
 	tests/integration/coexist.test \
 	tests/integration/datagrams.test \
@@ -71,6 +72,11 @@ tests_integration_stuck_tool_SOURCES = tests/integration/stuck_tool.cc
 tests_integration_stuck_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_integration_stuck_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 tests_integration_stuck_tool_LDADD = libvipl.la
+check_PROGRAMS += tests/integration/hang_tool
+tests_integration_hang_tool_SOURCES = tests/integration/hang_tool.cc
+tests_integration_hang_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_hang_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
+tests_integration_hang_tool_LDADD = libvipl.la
 
 check_PROGRAMS += tests/integration/granted_tool
 tests_integration_granted_tool_SOURCES = tests/integration/granted_tool.cc

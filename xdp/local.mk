@@ -42,6 +42,7 @@ xdp_sources = $(granted_port_sources) \
 	xdp/port_error.h xdp/port_options.h xdp/ether_type.h \
 	xdp/clock.h \
 	xdp/descriptor.h \
+	xdp/table_use.h \
 	xdp/grant/filter_entry.h xdp/grant/granted_child.h \
 	xdp/port.h \
 	xdp/bpf/steering.cc xdp/bpf/steering.h \

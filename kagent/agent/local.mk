@@ -5,6 +5,7 @@ noinst_LTLIBRARIES += libviaduct_agent.la
 libviaduct_agent_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 agent_sources = \
 	kagent/agent/process/hang_guard.cc kagent/agent/process/hang_guard.h \
+	kagent/agent/process/descriptor_table.cc kagent/agent/process/descriptor_table.h \
 	kagent/agent/process/event_loop.cc kagent/agent/process/event_loop.h \
 	kagent/agent/process/log.cc kagent/agent/process/log.h \
 	kagent/agent/process/pid_file.cc kagent/agent/process/pid_file.h \

@@ -90,8 +90,10 @@ int serve(const Options& options, const Config& config) {
     log::info("ready: {}", service.description());
     readiness.ready();
     notify_supervisor("READY=1");
-    service.run();
-    log::info("stopped");
+    service.run([&] {
+      pid_file.reset();
+      log::info("stopped");
+    });
     return kExitOk;
   } catch (const std::exception& error) {
     if (logging) {

@@ -2,8 +2,8 @@
 """Which Unix sockets of a process take descriptors from others: unix_sockets.py PID
 
 Closing such a socket closes what lies in its queue, and that lasts as long as the sender likes. A socket is safe
-if it refuses descriptors (SO_PASSRIGHTS), if nothing can be received by it, or if it is a datagram socket that
-has no name. Status 1 and a line for each that is not. --works: whether this kernel knows SO_PASSRIGHTS.
+if it refuses descriptors (SO_PASSRIGHTS), if nothing can be received by it, if it is a datagram socket that
+has no name, or one of a pair of streams, by which the agent's own threads return descriptors. Status 1 and a line for each that is not. --works: whether this kernel knows SO_PASSRIGHTS.
 """
 import ctypes
 import os
@@ -21,6 +21,10 @@ def refuses(sock):
         return sock.getsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS) == 0
     except OSError:
         return False
+
+
+def listens(sock):
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) != 0
 
 
 def receives(sock):
@@ -61,7 +65,8 @@ def main():
         seen += 1
         kind = socket.SocketKind(sock.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE))
         nameless = kind == socket.SOCK_DGRAM and not sock.getsockname()
-        if refuses(sock) or nameless or not receives(sock):
+        threads = kind == socket.SOCK_STREAM and not sock.getsockname() and not listens(sock)
+        if refuses(sock) or nameless or threads or not receives(sock):
             continue
         bad += 1
         print(f"descriptor {number}, {name}, {kind.name} {sock.getsockname()!r}: takes descriptors")

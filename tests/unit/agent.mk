@@ -4,6 +4,7 @@ kagent_tests = \
 	tests/unit/agent/adoption_test \
 	tests/unit/agent/hang_guard_test \
 	tests/unit/agent/slow_memory_test \
+	tests/unit/agent/user_threads_test \
 	tests/unit/agent/config_test \
 	tests/unit/agent/counter_table_test \
 	tests/unit/agent/device_names_test \
@@ -33,6 +34,9 @@ tests_unit_agent_hang_guard_test_LDADD = $(kagent_test_libs)
 tests_unit_agent_slow_memory_test_SOURCES = tests/unit/agent/slow_memory_test.cc
 tests_unit_agent_slow_memory_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_agent_slow_memory_test_LDADD = $(kagent_test_libs)
+tests_unit_agent_user_threads_test_SOURCES = tests/unit/agent/user_threads_test.cc
+tests_unit_agent_user_threads_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_agent_user_threads_test_LDADD = $(kagent_test_libs)
 
 tests_unit_agent_config_test_SOURCES = tests/unit/agent/config_test.cc
 tests_unit_agent_config_test_CPPFLAGS = $(TEST_CPPFLAGS)

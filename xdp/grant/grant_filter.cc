@@ -16,6 +16,7 @@
 #include "xdp/grant/grant_entry.h"
 #include "xdp/grant/macvlan.h"
 #include "xdp/port_error.h"
+#include "xdp/table_use.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-qual"
 #include "xdp/bpf/grant_filter.skel.h"
@@ -88,52 +89,44 @@ GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type,
 }
 
 GrantFilter::~GrantFilter() {
-  if (worker_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_one();
-    worker_.join();
-  }
+  if (worker_.joinable()) worker_.join();
   if (!kept_) detach();
   grant_filter_bpf__destroy(program_);
 }
 
 void GrantFilter::later(std::function<void()> work) {
   std::unique_lock lock(mutex_);
-  if (!worker_.joinable()) {
+  if (!working_) {
+    if (worker_.joinable()) worker_.join();
     // Signals are left to the other threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      worker_ = std::thread([this] { this->work(); });
+      worker_ = std::thread([this, use = TableUse()] { this->work(); });
+      working_ = true;
     } catch (const std::system_error&) {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (!worker_.joinable()) {
+    if (!working_) {
       lock.unlock();
       work();
       return;
     }
   }
   work_.push_back(std::move(work));
-  lock.unlock();
-  changed_.notify_one();
 }
 
 void GrantFilter::work() {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
-    if (work_.empty()) return;
+  while (!work_.empty()) {
     const auto next = std::move(work_.front());
     work_.pop_front();
     lock.unlock();
     next();
     lock.lock();
   }
+  working_ = false;
 }
 
 void GrantFilter::attach(const GrantRemains* remains) {

@@ -14,7 +14,6 @@
 #ifndef VIADUCT_XDP_GRANT_GRANT_FILTER_H
 #define VIADUCT_XDP_GRANT_GRANT_FILTER_H
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -106,10 +105,9 @@ class GrantFilter {
   Counts gone_;
 
   std::mutex mutex_;    // of what follows
-  std::thread worker_;  // started at the first use
-  std::condition_variable changed_;
+  std::thread worker_;  // there while there is work
   std::deque<std::function<void()>> work_;
-  bool ending_ = false;
+  bool working_ = false;
 };
 
 }  // namespace viaduct

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <system_error>
 
 #include "kagent/contract/control.h"
@@ -13,7 +12,8 @@
 namespace viaduct {
 namespace {
 
-constexpr int kMostMessages = 32;  // more than a queue takes
+constexpr int kMostMessages = 32;            // more than a queue takes
+constexpr std::uint32_t kClosingPart = ~0u;  // no program's number: closing does not wait for copies
 
 // Reads what has come to a socket that has been shut down, up to a message with descriptors. False if there is one.
 // Credentials are asked for, as an empty message could not be told from the end without them.
@@ -99,16 +99,23 @@ void ControlSocket::close() {
   if (!socket_) return;
   shutdown(get(), SHUT_RDWR);
   if (read_harmless(get())) return socket_.close();
-  const auto left = std::make_shared<Descriptor>(std::move(socket_));
-  const auto work = [left] {
+  close_in_thread(*threads_, account_, std::move(socket_), true);
+}
+
+void close_in_thread(UserThreads& threads, uid_t account, Descriptor file, bool drain) {
+  UserThreads::Piece piece;
+  piece.work = [drain](const UserThreads::Files& files) {
     std::byte room[64];
-    for (int i = 0; i < kMostMessages; ++i) recv(left->get(), room, sizeof room, MSG_DONTWAIT);
-    left->close();
+    for (const Descriptor& each : files) {
+      for (int i = 0; drain && i < kMostMessages; ++i) recv(each.get(), room, sizeof room, MSG_DONTWAIT);
+    }
+    return UserThreads::Files();
   };
+  piece.files.push_back(std::move(file));
   try {
-    threads_->give(user_, work);
+    threads.give({account, kClosingPart}, std::move(piece));
   } catch (const std::exception&) {
-    return;  // no thread: closed here
+    return;
   }
 }
 

@@ -18,21 +18,21 @@
 namespace viaduct {
 
 // A program's connection. Closing it also closes descriptors in messages that have not been read,
-// and that may last (a TCP socket that lingers, gigabytes of memory): then it is left to the user's
-// thread.
+// and that may last (a TCP socket that lingers, gigabytes of memory): then it is left to a thread of the
+// account.
 class ControlSocket {
  public:
   ControlSocket() = default;
   // `threads` must outlive it.
-  ControlSocket(Descriptor socket, uid_t user, UserThreads& threads)
-      : socket_(std::move(socket)), user_(user), threads_(&threads) {}
+  ControlSocket(Descriptor socket, uid_t account, UserThreads& threads)
+      : socket_(std::move(socket)), account_(account), threads_(&threads) {}
   ~ControlSocket() { close(); }
   ControlSocket(ControlSocket&&) = default;
   ControlSocket& operator=(ControlSocket&& other) noexcept {
     if (this != &other) {
       close();
       socket_ = std::move(other.socket_);
-      user_ = other.user_;
+      account_ = other.account_;
       threads_ = other.threads_;
     }
     return *this;
@@ -50,9 +50,13 @@ class ControlSocket {
 
  private:
   Descriptor socket_;
-  uid_t user_ = 0;
+  uid_t account_ = 0;
   UserThreads* threads_ = nullptr;
 };
+
+// Closes a file in a thread of the account, as that may last; `drain`: reads what has come to the socket first. Without
+// a thread it is closed here.
+void close_in_thread(UserThreads& threads, uid_t account, Descriptor file, bool drain = false);
 
 // Makes text of other processes fit to be shown to people.
 std::string shown(std::string_view text);

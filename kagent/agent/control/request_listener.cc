@@ -64,7 +64,7 @@ bool RequestListener::accept_one() {
   const auto peer = peer_of(socket.get());
   if (!peer) return true;
   make_room(*peer);
-  waiting_.push_back({ControlSocket(std::move(socket), peer->uid, threads_), *peer,
+  waiting_.push_back({ControlSocket(std::move(socket), peer->account(), threads_), *peer,
                       monotonic_ns() + kPatienceNs, 0});
   const WaitingRef connection = std::prev(waiting_.end());
   try {

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +23,9 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "kagent/agent/process/descriptor_table.h"
 #include "xdp/clock.h"
 #include "xdp/descriptor.h"
 
@@ -39,7 +42,8 @@ constexpr std::size_t kStackBytes = 8 << 20;
 constexpr long kLookEveryNs = 2 * kNsPerMs;     // a call that lasts from one look to the next may hang
 constexpr std::uint64_t kRunNs = 4 * kNsPerMs;  // processor time that shows that a call does not just wait to run
 constexpr unsigned kLooksWithoutCalls = 500;    // after which the watchdog sleeps
-constexpr std::size_t kMostLate = 64;           // threads whose calls hang; then the loop waits for one
+constexpr std::uint32_t kAll = INT_MAX;         // of the watchdogs that sleep: one that is to end, and the next
+constexpr std::size_t kMostLate = 64;           // threads whose calls hang
 
 // The state and the processor time of one of our own threads.
 struct ThreadUse {
@@ -159,14 +163,20 @@ struct HangGuard::State {
   void* carrier_stack = nullptr;
 
   struct Late {
+    std::uint64_t table = 0;
+    int descriptor = -1;
     bool let_go = false;
-    std::function<void()> done;
+    std::function<void()> done = nullptr;
   };
   std::mutex mutex;
   std::condition_variable change;
   bool ended = false;
   std::exception_ptr error;
   std::map<std::uint64_t, Late> late_calls;  // by number
+  std::atomic<std::size_t> late_count{0};    // of late_calls
+  std::atomic<std::uint64_t> table{0};       // counts the loop's tables of descriptors; the watchdog shares the last
+  bool watched = false;                      // it has a watchdog
+  bool shared = false;                       // with a thread that hangs
   std::deque<std::function<void()>> finished;
   Descriptor wake_event{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 };
@@ -186,7 +196,9 @@ void HangGuard::Turn::go_on() {
 
 void HangGuard::let_go(std::function<void()> done) {
   const std::lock_guard lock(state_->mutex);
-  state_->late_calls.at(state_->taken) = {true, std::move(done)};
+  State::Late& late = state_->late_calls.at(state_->taken);
+  late.let_go = true;
+  late.done = std::move(done);
   state_->change.notify_all();
 }
 
@@ -201,7 +213,13 @@ void HangGuard::report() {
   for (const auto& done : finished) done();
 }
 
+bool HangGuard::is_full() const { return state_->late_count.load(std::memory_order_relaxed) >= kMostLate; }
+
+bool HangGuard::shares_table() const { return state_->running && (state_->shared || !state_->watched); }
+
 #ifndef VIADUCT_CAN_CARRY
+
+void HangGuard::empty_table() {}
 
 void HangGuard::run(const std::function<void()>& body) { body(); }
 
@@ -246,7 +264,7 @@ void HangGuard::run(const std::function<void()>& body) {
   state.loop_stack = frame;
   state.body = &body;
   state.running = true;
-  std::thread([shared = state_] { watch(shared); }).detach();
+  if (!start_watchdog(state_, 0)) throw std::system_error(EAGAIN, std::generic_category(), "thread");
   std::thread([shared = state_] { carry(shared); }).detach();
   {
     std::unique_lock lock(state.mutex);
@@ -254,9 +272,37 @@ void HangGuard::run(const std::function<void()>& body) {
   }
   state.stop = true;
   state.watching = 1;
-  futex(state.watching, FUTEX_WAKE_PRIVATE, 1);
+  futex(state.watching, FUTEX_WAKE_PRIVATE, kAll);
   munmap(stack, kStackBytes);
   if (state.error) std::rethrow_exception(std::exchange(state.error, nullptr));
+}
+
+bool HangGuard::start_watchdog(const std::shared_ptr<State>& state, std::uint64_t table) {
+  try {
+    std::thread([state, table] { watch(state, table); }).detach();
+    state->watched = true;
+  } catch (const std::system_error&) {
+    state->watched = false;
+  }
+  return state->watched;
+}
+
+// No call is under way, so the watchdog that shares the former table does not take the loop, and ends.
+void HangGuard::empty_table() {
+  State& state = *state_;
+  {
+    const std::lock_guard lock(state.mutex);
+    std::vector<int> kept{state.wake_event.get()};  // by which the thread tells that its call is over
+    for (const auto& [number, late] : state.late_calls) {
+      if (late.table == state.table && late.descriptor >= 0) kept.push_back(late.descriptor);
+    }
+    if (state.shared && !viaduct::empty_table(std::move(kept))) return;
+    ++state.table;
+    state.shared = false;
+  }
+  start_watchdog(state_, state.table);
+  state.watching.store(1);
+  futex(state.watching, FUTEX_WAKE_PRIVATE, kAll);
 }
 
 bool HangGuard::make(Call& call) {
@@ -271,7 +317,7 @@ bool HangGuard::make(Call& call) {
   state.clock.fetch_add(1);
   if (state.watching.load() == 0) [[unlikely]] {
     state.watching.store(1);
-    futex(state.watching, FUTEX_WAKE_PRIVATE, 1);
+    futex(state.watching, FUTEX_WAKE_PRIVATE, kAll);
   }
   viaduct_change_stack(&state.loop_stack, state.carrier_stack);
   return !state.late;
@@ -299,6 +345,7 @@ void HangGuard::carry(const std::shared_ptr<State>& shared) {
     const auto late = state.late_calls.find(turn.number_);
     state.finished.push_back(std::move(late->second.done));
     state.late_calls.erase(late);
+    --state.late_count;
     eventfd_write(state.wake_event.get(), 1);
     return;
   }
@@ -307,25 +354,27 @@ void HangGuard::carry(const std::shared_ptr<State>& shared) {
   state.change.notify_all();
 }
 
-// Takes the loop from a carrier whose call hangs. False if the call is over, or kMostLate calls hang already.
-bool HangGuard::take_over(const std::shared_ptr<State>& shared, std::uint64_t number) {
+// Takes the loop from a carrier whose call hangs. False if the call is over, or the loop has another table by now.
+bool HangGuard::take_over(const std::shared_ptr<State>& shared, std::uint64_t table, std::uint64_t number) {
   State& state = *shared;
   const std::lock_guard lock(state.mutex);
-  if (state.late_calls.size() >= kMostLate) return false;
+  if (state.table != table) return false;
   std::uint64_t expected = number;
   if (!state.clock.compare_exchange_strong(expected, number + 1)) return false;
-  state.late_calls.emplace(number, State::Late());
+  state.late_calls.emplace(number, State::Late{table, state.call->descriptor()});
+  ++state.late_count;
+  state.shared = true;
   state.taken = number;
   state.late = true;
   return true;
 }
 
-void HangGuard::watch(const std::shared_ptr<State>& shared) {
+void HangGuard::watch(const std::shared_ptr<State>& shared, std::uint64_t table) {
   State& state = *shared;
   std::uint64_t last = 0, ran = 0;
   unsigned quiet = 0;
   bool suspect = false;
-  while (!state.stop) {
+  while (!state.stop && state.table == table) {
     const timespec pause{0, kLookEveryNs};
     nanosleep(&pause, nullptr);
     const std::uint64_t clock = state.clock.load();
@@ -337,11 +386,11 @@ void HangGuard::watch(const std::shared_ptr<State>& shared) {
       suspect = true;
       if (hangs) {
         try {
-          std::thread([shared] { watch(shared); }).detach();
+          std::thread([shared, table] { watch(shared, table); }).detach();
         } catch (const std::system_error&) {
           continue;  // no thread now
         }
-        if (take_over(shared, clock)) carry(shared);
+        if (take_over(shared, table, clock)) carry(shared);
         return;  // the new watchdog watches
       }
       continue;

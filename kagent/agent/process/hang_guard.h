@@ -9,7 +9,8 @@
 //   watchdog             |  hangs: carries the loop from here on, where the call is late
 //                        +-- a new watchdog
 //
-// For calls that end soon this costs two changes of stacks and two atomic operations.
+// For calls that end soon this costs two changes of stacks and two atomic operations. A thread that hangs is left alone
+// with its table of descriptors (descriptor_table.h).
 #ifndef VIADUCT_KAGENT_AGENT_PROCESS_HANG_GUARD_H
 #define VIADUCT_KAGENT_AGENT_PROCESS_HANG_GUARD_H
 
@@ -40,6 +41,7 @@ class HangGuard {
    public:
     virtual ~Call() = default;
     virtual void run(Turn& turn) = 0;  // must not throw
+    virtual int descriptor() const { return -1; }  // that it uses; -1: none
   };
 
   explicit HangGuard(EventLoop& loop);  // throws std::system_error
@@ -57,11 +59,19 @@ class HangGuard {
   // Lets a late call go on without the loop. `done` owns the call, and is called from the loop when the call is over.
   void let_go(std::function<void()> done);
 
+  // So many calls are late that the loop can't leave another: none is to be made.
+  bool is_full() const;
+  // The loop shares its descriptors with a thread that hangs. empty_table() ends that; no other thread may use the
+  // agent's descriptors then or later, but for those that are begun afterwards.
+  bool shares_table() const;
+  void empty_table();
+
  private:
   static void enter();
   static void carry(const std::shared_ptr<State>& state);
-  static void watch(const std::shared_ptr<State>& state);
-  static bool take_over(const std::shared_ptr<State>& state, std::uint64_t number);
+  static void watch(const std::shared_ptr<State>& state, std::uint64_t table);
+  static bool take_over(const std::shared_ptr<State>& state, std::uint64_t table, std::uint64_t number);
+  static bool start_watchdog(const std::shared_ptr<State>& state, std::uint64_t table);
   void report();
 
   EventLoop& loop_;

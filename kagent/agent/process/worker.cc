@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "xdp/table_use.h"
+
 namespace viaduct {
 
 Worker::Worker(EventLoop& loop) : loop_(loop), wake_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -16,22 +18,18 @@ Worker::Worker(EventLoop& loop) : loop_(loop), wake_event_(eventfd(0, EFD_CLOEXE
 
 Worker::~Worker() {
   loop_.remove(token_);
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  change_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
 void Worker::give(Work work, Work done) {
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  {
-    const std::lock_guard lock(mutex_);
-    wanted_.push_back({std::move(work), std::move(done)});
+  std::unique_lock lock(mutex_);
+  if (!running_) {
+    if (thread_.joinable()) thread_.join();
+    thread_ = std::thread([this, use = TableUse()] { run(); });
+    running_ = true;
   }
+  wanted_.push_back({std::move(work), std::move(done)});
   ++busy_;
-  change_.notify_all();
 }
 
 void Worker::finish() {
@@ -46,9 +44,7 @@ void Worker::finish() {
 
 void Worker::run() {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    change_.wait(lock, [this] { return stop_ || !wanted_.empty(); });
-    if (wanted_.empty()) return;
+  while (!wanted_.empty()) {
     Piece piece = std::move(wanted_.front());
     wanted_.pop_front();
     lock.unlock();
@@ -58,6 +54,7 @@ void Worker::run() {
     change_.notify_all();
     eventfd_write(wake_event_.get(), 1);
   }
+  running_ = false;
 }
 
 void Worker::report() {

@@ -1,5 +1,5 @@
 // A thread for what takes too long for the thread that drives the stacks. Work is done in the order
-// in which it is given; the thread is there from the first piece on.
+// in which it is given; the thread is there while there is any.
 #ifndef VIADUCT_KAGENT_AGENT_PROCESS_WORKER_H
 #define VIADUCT_KAGENT_AGENT_PROCESS_WORKER_H
 
@@ -48,7 +48,7 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable change_;
   std::deque<Piece> wanted_, finished_;
-  bool stop_ = false;
+  bool running_ = false;
   std::thread thread_;
 };
 

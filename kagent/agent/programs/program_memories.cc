@@ -10,11 +10,10 @@ namespace viaduct {
 namespace {
 
 constexpr std::size_t kBufferBytes = 65536;
-// For how long the copies of a user are left to a thread: this long at first, doubled each time up to an hour.
+// For how long the copies of an account are left to threads: this long at first, doubled each time up to an hour.
 constexpr std::uint64_t kPenaltyNs = 2 * kNsPerSecond;
 constexpr std::uint32_t kMostTimes = 12;
 constexpr std::uint64_t kForgetNs = 7200 * kNsPerSecond;
-constexpr std::uint64_t kMostBusyNs = 5 * kNsPerSecond;  // then the program is ended
 
 }  // namespace
 
@@ -29,7 +28,7 @@ ProgramMemories::ProgramMemories(std::uint32_t programs, Environment& environmen
 bool ProgramMemories::read(std::uint32_t program, const Environment::Reader& reader,
                            std::span<const iovec> remote, std::span<const iovec> local) {
   postponed_ = false;
-  if (slow_count_ != 0 && slow_[program] != nullptr) [[unlikely]] {
+  if (is_left_to_thread(program)) [[unlikely]] {
     return slow_[program]->read(reader, remote, local, postponed_, monotonic_ns());
   }
   switch (memories_[program].read(remote, local, *copy_, hang_guard_)) {
@@ -45,7 +44,7 @@ bool ProgramMemories::read(std::uint32_t program, const Environment::Reader& rea
 
 bool ProgramMemories::write(std::uint32_t program, std::span<const iovec> remote,
                                        std::span<const iovec> local) {
-  if (slow_count_ != 0 && slow_[program] != nullptr) [[unlikely]] {
+  if (is_left_to_thread(program)) [[unlikely]] {
     const bool taken = slow_[program]->write(remote, local, 0);
     count_late();
     return taken;
@@ -62,7 +61,22 @@ bool ProgramMemories::write(std::uint32_t program, std::span<const iovec> remote
   return taken;
 }
 
-// The loop has left a copy to the thread that makes it, and leaves to the user's thread what follows.
+// The loop copies nothing for an account of which copies hang, on whichever NIC, and makes no copy that it could not
+// leave.
+bool ProgramMemories::is_left_to_thread(std::uint32_t program) {
+  if (slow_count_ != 0 && slow_[program] != nullptr) [[unlikely]] return true;
+  if (threads_ == nullptr || !threads_->any_hung() || !memories_[program].is_open()) [[likely]] return false;
+  if (!hang_guard_->is_full() && !is_hung(memories_[program].account())) return false;
+  slow(program);
+  return true;
+}
+
+// Root's programs don't answer for each other, while there are few that hang.
+bool ProgramMemories::is_hung(uid_t account) const {
+  return account == 0 ? !threads_->may_have(account) : threads_->hung(account) != 0;
+}
+
+// The loop has left a copy to the thread that makes it, and leaves to the user's threads what follows.
 void ProgramMemories::note_hang(std::uint32_t program) {
   const std::uint64_t now = monotonic_ns();
   const uid_t user = memories_[program].account();
@@ -86,10 +100,10 @@ void ProgramMemories::note_hang(std::uint32_t program) {
 SlowMemory& ProgramMemories::slow(std::uint32_t program) {
   std::shared_ptr<SlowMemory>& out = slow_[program];
   if (out == nullptr) {
-    const uid_t user = memories_[program].account();
+    const uid_t account = memories_[program].account();
     // Root's programs have a thread each.
-    const uid_t thread = user == 0 ? ~program : user;
-    out = std::make_shared<SlowMemory>(memories_[program], *threads_, thread);
+    const UserThreads::Owner owner{account, account == 0 ? program + 1 : 0};
+    out = std::make_shared<SlowMemory>(memories_[program], *threads_, owner);
     ++slow_count_;
   }
   return *out;
@@ -123,14 +137,10 @@ std::vector<std::uint32_t> ProgramMemories::look(std::uint64_t now) {
   if (slow_count_ == 0) return out;
   for (std::uint32_t program = 0; program < slow_.size(); ++program) {
     if (slow_[program] == nullptr) continue;
-    slow_[program]->look(now);
-    const std::uint64_t since = slow_[program]->busy_since();
-    if (since != 0 && now > since + kMostBusyNs) {
-      threads_->abandon(slow_[program]->thread());
-      out.push_back(program);
-    }
+    if (!slow_[program]->look(now)) out.push_back(program);
+    const uid_t account = memories_[program].account();
     const bool quiet = slow_[program]->is_idle() && !slow_[program]->may_be_due();
-    if (!quiet || penalties_[memories_[program].account()].until > now) continue;
+    if (!quiet || is_hung(account) || penalties_[account].until > now) continue;
     slow_[program].reset();
     --slow_count_;
   }
@@ -158,7 +168,6 @@ std::uint64_t ProgramMemories::next_look() const {
   for (const auto& each : slow_) {
     if (each == nullptr) continue;
     out = std::min(out, each->next_look());
-    if (each->busy_since() != 0) out = std::min(out, each->busy_since() + kMostBusyNs + 1);
   }
   return out;
 }

@@ -52,12 +52,14 @@ class ProgramMemories {
   bool take_due(Environment::Late& out, bool& failed);
 
  private:
-  // About a user whose programs' memory could not be reached.
+  // About an account whose programs' memory could not be reached.
   struct Penalty {
     std::uint64_t until = 0;  // no copy is made by the loop
     std::uint64_t last = 0;   // when it was raised
     std::uint32_t times = 0;
   };
+  bool is_left_to_thread(std::uint32_t program);
+  bool is_hung(uid_t account) const;
   SlowMemory& slow(std::uint32_t program);
   void note_hang(std::uint32_t program);
   void count_late();

@@ -188,7 +188,7 @@ bool ProgramMemory::open(const Peer& peer, int pidfd, std::string& why, const co
   } else if (!users && !proven) {
     why = "the program has changed its user or hides its memory, and is not the one that asked";
   } else {
-    memory_ = std::make_shared<const Descriptor>(std::move(memory));
+    memory_ = std::make_shared<Descriptor>(std::move(memory));
     account_ = peer.account();
     proven_ = proven;
     return true;
@@ -198,17 +198,16 @@ bool ProgramMemory::open(const Peer& peer, int pidfd, std::string& why, const co
 
 // The rights are read before the memory is opened: if the program there has asked, the process ran it all the
 // time, so they are that program's.
-ProgramAccess open_program(int socket, const Peer& peer, const control::Proof& proof) {
+ProgramAccess open_program(int process, const Peer& peer, const control::Proof& proof) {
   ProgramAccess out;
-  out.process = peer_process(socket, peer);
-  if (!out.process) {
+  if (process < 0) {
     out.why = "the program's process can't be found (another PID namespace?)";
     return out;
   }
   out.user = peer.uid;
   out.account = peer.account();
-  const auto rights = rights_of(peer.pid, out.process.get());
-  if (!out.memory.open(peer, out.process.get(), out.why, proof, rights)) return out;
+  const auto rights = rights_of(peer.pid, process);
+  if (!out.memory.open(peer, process, out.why, proof, rights)) return out;
   const bool is_roots = rights && rights->users.real == 0 && rights->may_administer_again();
   if (is_roots && out.memory.is_proven()) out.user = out.account = 0;
   return out;

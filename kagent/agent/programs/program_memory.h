@@ -34,6 +34,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kagent/agent/process/hang_guard.h"
@@ -49,9 +50,12 @@ class ProgramCopy final : public HangGuard::Call {
   explicit ProgramCopy(std::size_t room) : buffer_(room) {}
 
   void begin(int memory, bool reads);
+  // The memory by its number in the table of descriptors of the thread that runs the copy.
+  void set_memory(int memory) { memory_ = memory; }
   // Adds the next piece, or as much of it as there is room for. Returns how much.
   std::size_t add(const iovec& remote);
   void run(HangGuard::Turn& turn) override;
+  int descriptor() const override { return memory_; }
 
   std::span<std::byte> data() { return {buffer_.data(), bytes_}; }
   std::span<const iovec> pieces() const { return pieces_; }
@@ -80,6 +84,9 @@ class ProgramMemory {
   // they were before. False: `why` says for people why the memory is not open.
   bool open(const Peer& peer, int pidfd, std::string& why, const control::Proof& proof = {},
             const std::optional<ProcessRights>& rights = std::nullopt);
+  // The file of a memory that was opened by a thread with another table of descriptors: taken there, given here.
+  Descriptor take_file() { return std::move(*std::exchange(memory_, nullptr)); }
+  void give_file(Descriptor file) { memory_ = std::make_shared<Descriptor>(std::move(file)); }
 
   // The process has proven that the agent has opened the memory that it had when it asked.
   bool is_proven() const { return proven_; }
@@ -105,7 +112,7 @@ class ProgramMemory {
   Copied copy_all(std::span<const iovec> remote, std::span<const iovec> local, ProgramCopy& copy,
                   HangGuard* hang_guard, std::size_t& begun) const;
 
-  std::shared_ptr<const Descriptor> memory_;
+  std::shared_ptr<Descriptor> memory_;
   uid_t account_ = 0;
   bool proven_ = false;
 };
@@ -127,9 +134,10 @@ struct ProgramAccess {
   std::string why;  // why the memory can't be had, for people; empty: it can
 };
 
-// Finds these facts about the process at the other end of a Unix socket. The process can make this last: its memory
-// can't be opened while it is in exec(), which takes as long as its address space is large.
-ProgramAccess open_program(int socket, const Peer& peer, const control::Proof& proof = {});
+// Finds these facts about the process of a pidfd, the one at the other end of a Unix socket; `process` stays the
+// caller's. The process can make this last: its memory can't be opened while it is in exec(), which takes as long as
+// its address space is large, and reading its proof is a copy.
+ProgramAccess open_program(int process, const Peer& peer, const control::Proof& proof = {});
 
 }  // namespace viaduct
 

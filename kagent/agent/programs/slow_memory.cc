@@ -1,5 +1,7 @@
 #include "kagent/agent/programs/slow_memory.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -32,7 +34,9 @@ std::vector<iovec> without(std::span<const iovec> pieces, std::size_t bytes) {
 }  // namespace
 
 std::function<void()> SlowMemory::take_over(std::shared_ptr<ProgramCopy> copy) {
-  began_ = std::make_shared<std::atomic<std::uint64_t>>(monotonic_ns());
+  under_way_ = true;
+  left_at_ = monotonic_ns();
+  threads_.note_hung(owner_.account);
   if (copy->reads()) {
     read_wanted_ = true;
   } else {
@@ -40,7 +44,9 @@ std::function<void()> SlowMemory::take_over(std::shared_ptr<ProgramCopy> copy) {
     waiting_bytes_ += copy->data().size();
   }
   // The memory stays open as long as the copy may use it.
-  return [self = weak_from_this(), file = memory_.file(), copy = std::move(copy)] {
+  return [self = weak_from_this(), file = memory_.file(), copy = std::move(copy), &threads = threads_,
+          account = owner_.account] {
+    threads.note_over(account);
     if (const auto alive = self.lock()) alive->over({copy});
   };
 }
@@ -104,26 +110,36 @@ bool SlowMemory::read(const Environment::Reader& reader, std::span<const iovec> 
 
 // Gives all copies that wait to the thread, in one piece of work.
 void SlowMemory::start() {
-  if (began_ != nullptr || waiting_.empty()) return;
+  if (under_way_ || given_up_ || waiting_.empty()) return;
   const auto copies =
       std::make_shared<std::vector<std::shared_ptr<ProgramCopy>>>(std::exchange(waiting_, {}));
-  began_ = std::make_shared<std::atomic<std::uint64_t>>(0);
-  const auto work = [copies, began = began_, file = memory_.file()] {
-    began->store(monotonic_ns());
+  UserThreads::Piece piece;
+  piece.work = [copies](const UserThreads::Files& files) {
     HangGuard::Turn alone;
-    for (const auto& copy : *copies) copy->run(alone);
+    for (const auto& copy : *copies) {
+      copy->set_memory(files.empty() ? -1 : files[0].get());
+      copy->run(alone);
+    }
+    return UserThreads::Files();
   };
+  piece.done = [self = weak_from_this(), copies](const UserThreads::Files&) {
+    if (const auto alive = self.lock()) alive->over(*copies);
+  };
+  piece.late = [self = weak_from_this()] {
+    if (const auto alive = self.lock()) alive->given_up_ = true;
+  };
+  piece.files.emplace_back(fcntl(memory_.file()->get(), F_DUPFD_CLOEXEC, 0));
+  under_way_ = true;
   try {
-    threads_.give(thread_, work, [self = weak_from_this(), copies] {
-      if (const auto alive = self.lock()) alive->over(*copies);
-    });
+    threads_.give(owner_, std::move(piece));
   } catch (const std::exception&) {
-    over(*copies);  // no thread: none of them is good
+    given_up_ = true;  // no thread
   }
 }
 
 void SlowMemory::over(const std::vector<std::shared_ptr<ProgramCopy>>& copies) {
-  began_.reset();
+  under_way_ = false;
+  left_at_ = 0;
   for (const auto& copy : copies) {
     if (copy->reads()) {
       read_wanted_ = false;
@@ -147,15 +163,18 @@ bool SlowMemory::await_read(const Environment::Late& what) {
   return true;
 }
 
-void SlowMemory::look(std::uint64_t now) {
+bool SlowMemory::look(std::uint64_t now) {
   if (read_ != nullptr && now >= read_at_ + kReadKeptNs) {
     read_.reset();
     next_send_ = true;
   }
+  return !given_up_ && (left_at_ == 0 || now < left_at_ + UserThreads::kPatienceNs);
 }
 
 std::uint64_t SlowMemory::next_look() const {
-  return read_ != nullptr && !sends_.empty() ? read_at_ + kReadKeptNs : ~0ull;
+  if (given_up_) return 0;
+  const std::uint64_t next = left_at_ != 0 ? left_at_ + UserThreads::kPatienceNs : ~0ull;
+  return read_ != nullptr && !sends_.empty() ? std::min(next, read_at_ + kReadKeptNs) : next;
 }
 
 bool SlowMemory::take_due(Environment::Late& out, bool& failed) {

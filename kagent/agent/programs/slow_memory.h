@@ -8,7 +8,6 @@
 
 #include <sys/uio.h>
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -26,9 +25,9 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
  public:
   static constexpr std::size_t kMostBytes = 1 << 20;  // of data that waits
 
-  // `thread`: whose thread copies, see UserThreads.
-  SlowMemory(const ProgramMemory& memory, UserThreads& threads, uid_t thread)
-      : memory_(memory), threads_(threads), thread_(thread) {}
+  // `owner`: whose thread copies.
+  SlowMemory(const ProgramMemory& memory, UserThreads& threads, UserThreads::Owner owner)
+      : memory_(memory), threads_(threads), owner_(owner) {}
 
   // A copy that the loop has left is under way. Returns the function to call when it is over.
   std::function<void()> take_over(std::shared_ptr<ProgramCopy> copy);
@@ -46,14 +45,12 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
   bool await_read(const Environment::Late& what);
   bool take_due(Environment::Late& out, bool& failed);
   bool may_be_due() const { return is_late() || !sends_.empty(); }
-  // Drops data that was read and not fetched in time. To be called at next_look() at the latest.
-  void look(std::uint64_t now);
+  // Drops data that was read and not fetched in time. To be called at next_look() at the latest. False: the memory
+  // could not be reached for too long.
+  bool look(std::uint64_t now);
   std::uint64_t next_look() const;  // ~0: never
 
-  // Since when copies have been under way; 0: none are, or they wait for copies of another program.
-  std::uint64_t busy_since() const { return began_ == nullptr ? 0 : began_->load(); }
-  bool is_idle() const { return began_ == nullptr; }
-  uid_t thread() const { return thread_; }
+  bool is_idle() const { return !under_way_; }
 
  private:
   struct Due {
@@ -68,8 +65,10 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
 
   ProgramMemory memory_;  // open as long as this is
   UserThreads& threads_;
-  const uid_t thread_;
-  std::shared_ptr<std::atomic<std::uint64_t>> began_;  // null: nothing is under way
+  const UserThreads::Owner owner_;
+  bool under_way_ = false;          // copies are, or wait for the thread
+  std::uint64_t left_at_ = 0;       // when the loop left a copy that is under way; 0: none is
+  bool given_up_ = false;
   std::vector<std::shared_ptr<ProgramCopy>> waiting_;
   std::size_t waiting_bytes_ = 0;  // of copies that wait or are under way
   std::uint64_t writes_ = 0, written_ = 0;

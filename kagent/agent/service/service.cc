@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "xdp/clock.h"
 #include "kagent/agent/control/control_socket.h"
@@ -13,6 +14,7 @@
 #include "kagent/agent/reports/counter_table.h"
 #include "kagent/agent/grants/macvlan_ports.h"
 #include "xdp/host_port.h"
+#include "xdp/table_use.h"
 
 namespace viaduct {
 namespace {
@@ -122,9 +124,16 @@ std::string Service::counters_text() {
 
 // ---------------------------------------------------------------------------- the loop
 
-void Service::run() {
+void Service::run(const std::function<void()>& at_end) {
   for (const auto& nic : nics_) nic->environment().memories().set_threads(&hang_guard_, &server_->threads());
-  hang_guard_.run([this] { serve(); });
+  hang_guard_.run([&] {
+    serve();
+    for (std::size_t i = 0; i < nics_.size(); ++i) {
+      loop_.remove(std::exchange(served_[i].token, 0));
+      nics_[i]->close();
+    }
+    if (at_end) at_end();
+  });
 }
 
 void Service::serve() {
@@ -191,6 +200,7 @@ unsigned Service::look_around(std::uint64_t now) {
 }
 
 void Service::look_after_others(std::uint64_t now) {
+  if (hang_guard_.shares_table() && !TableUse::any()) [[unlikely]] hang_guard_.empty_table();
   if (!server_->tick(now) && !stopping_) {
     log::info("the last connection is over, the agent ends as it was asked to");
     stop();

@@ -44,8 +44,9 @@ class Service {
   // One line on what is served, for the log.
   std::string description() const;
 
-  // Works until stop() is called (from a handler of loop()), then says goodbye to all peers.
-  void run();
+  // Works until stop() is called (from a handler of loop()), then says goodbye to all peers and closes all interfaces.
+  // `at_end` is called last, where the descriptors still are: after a call that hung, other threads have none.
+  void run(const std::function<void()>& at_end = nullptr);
   void stop() { stopping_ = true; }
   // As stop(), but programs that have their own ports go on, for the next agent.
   void hand_over() { handing_over_ = stopping_ = true; }

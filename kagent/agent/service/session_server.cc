@@ -1,5 +1,6 @@
 #include "kagent/agent/service/session_server.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
@@ -109,6 +110,7 @@ bool SessionServer::tick(std::uint64_t now) {
   reports_.events().collect();
   local_paths_.tick(now);
   listener_.tick(now);
+  threads_.look(now);
   grants_.tick(now);
   limit_tables();
   end_hanging(now);
@@ -195,7 +197,7 @@ void SessionServer::limit_tables() {
 std::uint64_t SessionServer::next_deadline() const {
   std::uint64_t next = listener_.next_deadline();
   for (const auto& nic : nics_) next = std::min(next, nic->environment().memories().next_look());
-  return std::min(next, grants_.next_deadline());
+  return std::min({next, threads_.next_look(), grants_.next_deadline()});
 }
 
 // ---------------------------------------------------------------------------- requests
@@ -211,44 +213,63 @@ void SessionServer::on_request(const RequestListener::Request& request) {
   }
 }
 
-// Opens the memory of the process that asks in its user's thread, then goes on here.
+void SessionServer::check_threads(const Peer& peer) {
+  const uid_t account = peer.account();
+  if (threads_.busy(account) >= kMostAskingOfUser) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
+                  text_of_account(account) + " asks for too many sessions at once"};
+  }
+  if (!threads_.may_have(account)) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_program,
+                  "the memory of " + std::to_string(threads_.hung(account)) + " programs of " +
+                      text_of_account(account) + " can't be reached (a file system that does not answer?)"};
+  }
+}
+
+// Opens the memory of the process that asks in a thread of its account, then goes on here.
 template <class Request>
 void SessionServer::open_then(ControlSocket& socket, const Peer& peer, const Request& request,
                               void (SessionServer::*then)(Asking&, const Request&)) {
   check_access(config_, socket.get(), peer);
-  if (threads_.busy(peer.uid) >= kMostAskingOfUser) {
-    throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
-                  "user " + std::to_string(peer.uid) + " asks for too many sessions at once"};
-  }
-  const auto asking = std::make_shared<Asking>(Asking{std::move(socket), peer, ProgramAccess()});
-  const auto work = [asking, proof = request.proof] {
-    asking->access = open_program(asking->socket.get(), asking->peer, proof);
+  check_threads(peer);
+  const auto asking = std::make_shared<Asking>();
+  asking->peer = peer;
+  asking->process = peer_process(socket.get(), peer);
+  const auto found = std::make_shared<ProgramAccess>();  // the thread's until it is done
+  UserThreads::Piece piece;
+  piece.work = [found, peer, proof = request.proof](const UserThreads::Files& files) {
+    *found = open_program(files.empty() ? -1 : files[0].get(), peer, proof);
+    UserThreads::Files out;
+    if (found->memory.is_open()) out.push_back(found->memory.take_file());
+    return out;
   };
-  const auto done = [this, asking, request, then] {
+  const auto go_on = [this, asking](const std::function<void()>& next) {
     try {
-      (this->*then)(*asking, request);
+      next();
     } catch (const Refused& refused) {
       refuse(asking->socket.get(), asking->peer, refused);
     } catch (const std::exception& error) {
       refuse(asking->socket.get(), asking->peer, no_resources(error));
     }
   };
-  try {
-    threads_.give(peer.uid, work, done);
-  } catch (...) {
-    socket = std::move(asking->socket);
-    throw;
-  }
-}
-
-// The agent may be the last to have the file open, and then closing it frees much memory.
-void SessionServer::close_later(uid_t user, Descriptor file) {
-  const auto left = std::make_shared<Descriptor>(std::move(file));
-  try {
-    threads_.give(user, [left] { left->close(); });
-  } catch (const std::exception&) {
-    return;  // no thread: closed here
-  }
+  piece.done = [this, asking, found, request, then, go_on](UserThreads::Files files) {
+    asking->access = std::move(*found);
+    asking->access.process = std::move(asking->process);
+    go_on([&] {
+      if (!files.empty()) asking->access.memory.give_file(std::move(files[0]));
+      (this->*then)(*asking, request);
+    });
+  };
+  piece.late = [go_on] {
+    go_on([] {
+      throw Refused{vip::kErrorResource, &ServiceCounters::refused_program,
+                    "the program's memory can't be reached (a file system that does not answer?)"};
+    });
+  };
+  if (asking->process) piece.files.emplace_back(fcntl(asking->process.get(), F_DUPFD_CLOEXEC, 0));
+  // Root's programs do not wait for each other.
+  threads_.give({peer.account(), peer.is_root ? static_cast<std::uint32_t>(peer.pid) : 0}, std::move(piece));
+  asking->socket = std::move(socket);
 }
 
 void SessionServer::refuse(int socket, const Peer& peer, const Refused& refused) {
@@ -544,7 +565,7 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   tell_attached(id);
   Descriptor segment = live.session->take_segment();
   live.session.reset();
-  close_later(peer.uid, std::move(segment));
+  close_in_thread(threads_, peer.account(), std::move(segment));
   end_attached_of(id);
   reports_.events().ended(id, end_word(cause));
   sessions_.erase(it);

@@ -10,7 +10,7 @@
 //                            +--> answer that says why not, closed
 //
 // Everything that a program says is taken for hostile. Nothing here waits for a program: its memory is
-// opened by the user's thread.
+// opened by its account's thread.
 #ifndef VIADUCT_KAGENT_AGENT_SERVICE_SESSION_SERVER_H
 #define VIADUCT_KAGENT_AGENT_SERVICE_SESSION_SERVER_H
 
@@ -46,7 +46,7 @@ namespace viaduct {
 
 class SessionServer {
  public:
-  static constexpr std::size_t kMostAskingOfUser = 64;     // whose memory is being opened
+  static constexpr std::size_t kMostAskingOfUser = 64;     // of an account, whose memory is being opened
 
   // Throws SocketError and std::system_error. All arguments must outlive the server; `nics` are in
   // the order of the VIPL's NIC numbers. `counters_text` makes what kCounters answers.
@@ -86,6 +86,7 @@ class SessionServer {
     ControlSocket socket;
     Peer peer;
     ProgramAccess access;
+    Descriptor process;
   };
 
   struct Live {
@@ -114,7 +115,7 @@ class SessionServer {
   void serve_hello(Asking& asking, const control::Hello& hello);
   void serve_adopt(Asking& asking, const control::Adopt& adopt);
   std::uint64_t add_session(AgentNic& nic, Asking& asking);
-  void close_later(uid_t user, Descriptor file);
+  void check_threads(const Peer& peer);
   bool judge_placement(const AgentNic& nic, int socket, const Peer& peer, control::Placement wish);
   void on_port_made(std::uint64_t id, bool insists, std::optional<Grants::Held> port,
                     const std::string& why);

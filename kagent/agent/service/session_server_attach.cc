@@ -96,7 +96,7 @@ void SessionServer::answer_attached(std::uint64_t id) {
   const bool sent = send_message(attached_client.socket.get(), &answer, sizeof answer, fds);
   // Closing an end may also close descriptors that one program has sent to the other, so it is done later.
   for (Descriptor* const end : {&link, &first_link}) {
-    if (*end) close_later(peer.uid, std::move(*end));
+    if (*end) close_in_thread(threads_, peer.account(), std::move(*end));
   }
   if (!sent) return end_attached(id);
   attached_client.process->descriptors_passed();

@@ -1,14 +1,18 @@
 // The service's loop and calls that hang.
 #include "kagent/agent/process/hang_guard.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
-#include "kagent/agent/process/user_threads.h"
 
 namespace viaduct {
 namespace {
@@ -21,15 +25,24 @@ struct Hanging final : HangGuard::Call {
   ~Hanging() override { close(ends[0]), close(ends[1]); }
   void run(HangGuard::Turn& turn) override {
     char byte;
+    thread = gettid();
     for (int i = 0; i < 2; ++i) {
       if (i != 0) turn.go_on();
       got += read(ends[0], &byte, 1);
     }
   }
   void end() { EXPECT_EQ(write(ends[1], "ab", 2), 2); }
+  int descriptor() const override { return ends[0]; }
   int ends[2];
   std::atomic<long> got{0};
+  std::atomic<int> thread{0};
 };
+
+// The descriptors of a thread, by its number.
+std::size_t descriptors_of(int thread) {
+  const std::filesystem::directory_iterator files("/proc/self/task/" + std::to_string(thread) + "/fd");
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
 
 struct Quick final : HangGuard::Call {
   void run(HangGuard::Turn& turn) override { turn.go_on(), ++made; }
@@ -59,6 +72,33 @@ TEST(HangGuard, GoOnWithoutCallsThatHang) {
   });
 }
 
+// Such a thread would keep the descriptors even if the process was killed.
+TEST(HangGuard, LeaveThreadsThatHangWithoutTheDescriptors) {
+  EventLoop loop;
+  HangGuard hang_guard(loop);
+  const Descriptor other(dup(STDERR_FILENO));
+  const auto first = std::make_shared<Hanging>(), second = std::make_shared<Hanging>();
+  int over = 0;
+  hang_guard.run([&] {
+    Quick quick;
+    for (const auto& call : {first, second}) {
+      ASSERT_FALSE(hang_guard.make(*call));
+      hang_guard.let_go([&over, call] { ++over; });
+      EXPECT_GT(descriptors_of(call->thread), 6u);
+      ASSERT_TRUE(hang_guard.shares_table());
+      hang_guard.empty_table();
+      EXPECT_FALSE(hang_guard.shares_table());
+      // The standard ones, the one that the call uses, and the one that tells of its end.
+      EXPECT_LE(descriptors_of(call->thread), 5u);
+      EXPECT_GE(fcntl(other.get(), F_GETFD), 0);
+      ASSERT_TRUE(hang_guard.make(quick));
+    }
+    for (const auto& call : {first, second}) call->end();
+    while (over < 2) loop.poll(EventLoop::kForever);
+    EXPECT_EQ(first->got + second->got, 4);
+  });
+}
+
 TEST(HangGuard, EndThoughACallHangs) {
   const auto call = std::make_shared<Hanging>();
   {
@@ -78,31 +118,6 @@ TEST(HangGuard, ThrowWhatTheLoopThrows) {
   HangGuard hang_guard(loop);
   const auto body = [] { throw std::runtime_error("over"); };
   EXPECT_THROW(hang_guard.run(body), std::runtime_error);
-}
-
-TEST(UserThreads, OneUserDoesNotHoldAnother) {
-  EventLoop loop;
-  UserThreads threads(loop);
-  Hanging call;
-  bool behind = false, other = false;
-  std::atomic<bool> begun{false};
-  const auto hang = [&] {
-    begun = true;
-    HangGuard::Turn alone;
-    call.run(alone);
-  };
-  threads.give(1, hang);
-  threads.give(1, [] {}, [&behind] { behind = true; });
-  threads.give(2, [] {}, [&other] { other = true; });
-  while (!other) loop.poll(EventLoop::kForever);
-  while (!begun) usleep(100);
-  EXPECT_FALSE(behind);
-  EXPECT_EQ(threads.busy(1), 2u);
-  // Another thread takes what the one that hangs has not begun.
-  threads.abandon(1);
-  while (!behind) loop.poll(EventLoop::kForever);
-  call.end();
-  while (threads.busy() != 0) loop.poll(EventLoop::kForever);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class SlowMemoryTest : public testing::Test {
     const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
     std::string why;
     ASSERT_TRUE(memory.open(Peer(ucred{getpid(), geteuid(), getegid()}), process.get(), why)) << why;
-    slow = std::make_shared<SlowMemory>(memory, threads, geteuid());
+    slow = std::make_shared<SlowMemory>(memory, threads, UserThreads::Owner{geteuid()});
   }
   // The bytes that the reader gets at the place; "": not yet.
   std::string read(const Reader& reader, std::uint64_t now = 0) {
