@@ -78,6 +78,11 @@ class Judge {
   }
 
   void agent() {
+    for (const std::uint32_t process : facts_.dead_agents) {
+      problem("agent", "process " + std::to_string(process) + ", an agent that was killed, does not end: it copies memory of "
+                       "a program whose file system does not answer. Its AF_XDP socket may keep the next agent from native XDP",
+              "end that file system (fusermount -u, umount -f, or kill its server), then restart viad");
+    }
     if (!facts_.agent) {
       problem("agent", facts_.agent_error,
               facts_.agent_error.starts_with("no agent")

@@ -35,6 +35,7 @@ struct Facts {
   std::string socket;
   std::optional<report::Status> agent;
   std::string agent_error;                 // while there is no agent
+  std::vector<std::uint32_t> dead_agents;  // processes that were killed and have threads that do not end
   std::optional<std::uint64_t> agent_locked_memory, agent_files;  // limits; ~0: none; nothing: not known
   std::optional<std::uint64_t> agent_capabilities;  // a bit for each effective one; nothing: not known
   Nics nics;

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 
@@ -72,6 +73,22 @@ std::optional<std::uint64_t> capabilities_of(std::uint32_t process) {
     if (line.starts_with(kName)) return std::strtoull(line.c_str() + kName.size(), nullptr, 16);
   }
   return std::nullopt;
+}
+
+// Agents whose first thread has ended by a signal while others hang in the kernel.
+std::vector<std::uint32_t> find_dead_agents() {
+  std::vector<std::uint32_t> out;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const auto process = static_cast<std::uint32_t>(std::strtoul(entry.path().filename().c_str(), nullptr, 10));
+    if (process == 0 || first_line(entry.path() / "comm") != "viad") continue;
+    const std::string status = first_line(entry.path() / "stat");
+    const std::size_t name_end = status.rfind(") ");
+    if (name_end == status.npos || status[name_end + 2] != 'Z') continue;
+    const std::filesystem::directory_iterator threads(entry.path() / "task", error);
+    if (!error && std::distance(begin(threads), end(threads)) > 1) out.push_back(process);
+  }
+  return out;
 }
 
 void ask_driver(const std::string& name, InterfaceFacts& out) {
@@ -134,6 +151,7 @@ Facts gather(const AgentClient& agent) {
   facts.version = PACKAGE_VERSION;
   facts.socket = agent.socket_name();
   look_at_kernel(facts);
+  facts.dead_agents = find_dead_agents();
   try {
     facts.agent = agent.status();
     facts.nics = agent.nics();

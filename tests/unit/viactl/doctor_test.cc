@@ -121,6 +121,9 @@ TEST(DoctorTest, KernelAndAgent) {
   facts.agent_error = "no agent at @viaduct: Connection refused";
   expect_problem(facts, "no agent at");
   facts = healthy();
+  facts.dead_agents = {4711};
+  expect_problem(facts, "process 4711, an agent that was killed");
+  facts = healthy();
   facts.version = "1.3";
   expect_problem(facts, "it is version 1.2, what is installed is 1.3");
   facts = healthy();
