@@ -25,6 +25,7 @@ agent_sources = \
 	kagent/agent/control/request_listener.cc kagent/agent/control/request_listener.h \
 	kagent/agent/control/service_counters.h \
 	kagent/agent/control/user_rate.h \
+	kagent/agent/control/user_share.h \
 	kagent/agent/config/config.cc kagent/agent/config/config.h \
 	kagent/agent/config/config_text.h \
 	kagent/agent/config/config_values.cc \

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kagent/agent/control/peer.h"
+#include "kagent/agent/control/user_share.h"
 
 namespace viaduct {
 namespace {
@@ -73,6 +74,11 @@ std::optional<Grants::Refusal> Grants::judge(const AgentNic& nic, uid_t user,
     return refusal(&ServiceCounters::not_granted_user_limit,
                    text_of_account(user) + " has all " + std::to_string(of_user->second) +
                        " ports that one user may have");
+  }
+  const std::uint32_t own = of_user == ports_of_user_.end() ? 0 : of_user->second;
+  if (user != 0 && !is_within_share(own, ports_, policy.ports)) {
+    return refusal(&ServiceCounters::not_granted_ports,
+                   "the " + std::to_string(policy.ports - ports_) + " ports that are left are for root and other users");
   }
   return std::nullopt;
 }

@@ -53,11 +53,13 @@ report::Event missed(std::uint64_t count, std::uint64_t number, std::uint64_t no
 
 }  // namespace
 
-EventLog::EventLog(Nics nics) : nics_(nics), seen_(nics.size()), ring_(kEvents) {}
+EventLog::EventLog(Nics nics) : nics_(nics), seen_(nics.size()) {}
 
-report::Event& EventLog::add(Happened what, std::uint64_t now) {
-  report::Event& out = ring_[next_ % kEvents];
-  out = {};
+report::Event& EventLog::add(Happened what, std::uint64_t now, uid_t account) {
+  if (kept_.size() >= kEvents) forget_one();
+  accounts_[account].numbers.push_back(next_);
+  report::Event& out = kept_[next_].event;
+  kept_[next_].account = account;
   out.what = static_cast<std::uint32_t>(what);
   out.number = next_++;
   out.time_ns = now;
@@ -65,11 +67,29 @@ report::Event& EventLog::add(Happened what, std::uint64_t now) {
   return out;
 }
 
+report::Event& EventLog::add(Happened what, std::uint64_t now, const Watched& watched) {
+  report::Event& out = add(what, now, watched.account);
+  out.process = watched.process, out.user = watched.user, out.nic = watched.nic;
+  return out;
+}
+
+void EventLog::forget_one() {
+  const auto most = std::max_element(accounts_.begin(), accounts_.end(), [](const auto& a, const auto& b) {
+    const auto &one = a.second.numbers, &other = b.second.numbers;
+    return one.size() != other.size() ? one.size() < other.size() : one.front() > other.front();
+  });
+  Account& account = most->second;
+  account.lost = account.numbers.front();
+  account.numbers.pop_front();
+  kept_.erase(account.lost);
+  if (account.numbers.empty()) accounts_.erase(most);
+}
+
 void EventLog::note(Happened what, const Peer& peer, std::string_view text, std::uint32_t code) {
   const std::uint64_t now = monotonic_ns();
   const auto left_out = refusals_.may_note(peer.account(), now);
   if (!left_out) return;
-  report::Event& event = add(what, now);
+  report::Event& event = add(what, now, peer.account());
   event.process = static_cast<std::uint32_t>(peer.pid);
   event.user = peer.uid;
   event.nic = static_cast<std::uint32_t>(nics_.size());
@@ -83,7 +103,7 @@ void EventLog::note(Happened what, const AgentNic& nic) {
   collect();
   const std::uint32_t number = number_of(nic);
   if (what == Happened::kInterfaceUp) seen_[number] = 0;
-  report::Event& event = add(what, monotonic_ns());
+  report::Event& event = add(what, monotonic_ns(), 0);
   event.user = ~0u;
   event.nic = number;
   put(nic.interface(), event.text);
@@ -99,13 +119,13 @@ void EventLog::opened(std::uint64_t id, const Session& session) {
   Watched watched{};
   watched.process = static_cast<std::uint32_t>(session.peer().pid);
   watched.user = session.peer().uid;
+  watched.account = session.peer().account();
   watched.nic = number_of(session.nic());
   watched.number = session.number();
   watched.since = monotonic_ns();
   watched.granted = granted != nullptr ? granted->granted_segment.get() : nullptr;
-  report::Event& event = add(Happened::kSessionOpened, watched.since);
+  report::Event& event = add(Happened::kSessionOpened, watched.since, watched);
   event.session = id;
-  event.process = watched.process, event.user = watched.user, event.nic = watched.nic;
   put(granted != nullptr ? "granted" : "hosted", event.text);
   if (granted != nullptr) {
     const MacAddress& port = granted->held.port->layout().address;
@@ -119,9 +139,9 @@ void EventLog::attached(std::uint64_t id, std::uint32_t program, pid_t process) 
   if (it == sessions_.end()) return;
   Watched& watched = it->second;
   watched.others[program] = static_cast<std::uint32_t>(process);
-  report::Event& event = add(Happened::kProcessAttached, monotonic_ns());
+  report::Event& event = add(Happened::kProcessAttached, monotonic_ns(), watched);
   event.session = id;
-  event.process = static_cast<std::uint32_t>(process), event.user = watched.user, event.nic = watched.nic;
+  event.process = static_cast<std::uint32_t>(process);
 }
 
 void EventLog::left(std::uint64_t id, std::uint32_t program) {
@@ -129,9 +149,9 @@ void EventLog::left(std::uint64_t id, std::uint32_t program) {
   if (it == sessions_.end() || !it->second.others.contains(program)) return;
   collect();
   Watched& watched = it->second;
-  report::Event& event = add(Happened::kProcessLeft, monotonic_ns());
+  report::Event& event = add(Happened::kProcessLeft, monotonic_ns(), watched);
   event.session = id;
-  event.process = watched.others[program], event.user = watched.user, event.nic = watched.nic;
+  event.process = watched.others[program];
   watched.others.erase(program);
 }
 
@@ -148,9 +168,8 @@ void EventLog::ended(std::uint64_t id, std::string_view why) {
   if (it == sessions_.end()) return;
   collect();
   const Watched& watched = it->second;
-  report::Event& event = add(Happened::kSessionClosed, monotonic_ns());
+  report::Event& event = add(Happened::kSessionClosed, monotonic_ns(), watched);
   event.session = id;
-  event.process = watched.process, event.user = watched.user, event.nic = watched.nic;
   put(why, event.text);
   sessions_.erase(it);
 }
@@ -171,7 +190,7 @@ void EventLog::describe(const state::Event& from, std::uint64_t id, const Watche
 
 void EventLog::take(const state::Event& event, std::uint64_t id, const Watched& watched) {
   if (happened(event.what) == Happened::kMissed) return;
-  describe(event, id, watched, add(happened(event.what), event.time));
+  describe(event, id, watched, add(happened(event.what), event.time, watched));
 }
 
 void EventLog::collect() {
@@ -181,7 +200,7 @@ void EventLog::collect() {
     const HistoryPage page = read_history(nic.segment(), nic.limits(), HistoryOf::kConnections, seen_[i],
                                           state::kEventsKept, monotonic_ns());
     seen_[i] = page.next;
-    if (page.missed != 0) add(Happened::kMissed, monotonic_ns()).value = page.missed;
+    if (page.missed != 0) add(Happened::kMissed, monotonic_ns(), 0).value = page.missed;
     std::vector<const std::pair<const std::uint64_t, Watched>*> of_number(nic.limits().sessions);
     for (const auto& each : sessions_) {
       if (each.second.nic == i) of_number.at(each.second.number) = &each;
@@ -200,9 +219,9 @@ void EventLog::collect_granted(std::uint64_t id, Watched& watched) {
                                         watched.seen, state::kEventsKept, monotonic_ns());
   watched.seen = page.next;
   if (page.missed != 0) {
-    report::Event& event = add(Happened::kMissed, monotonic_ns());
+    report::Event& event = add(Happened::kMissed, monotonic_ns(), watched);
     event.value = page.missed;
-    event.session = id, event.process = watched.process, event.user = watched.user, event.nic = watched.nic;
+    event.session = id;
   }
   for (state::Event event : page.events) {
     event.program = state::kNone;
@@ -210,7 +229,7 @@ void EventLog::collect_granted(std::uint64_t id, Watched& watched) {
   }
 }
 
-std::vector<report::Event> EventLog::page(std::uint64_t from, bool all, uid_t user, std::uint64_t& next) {
+std::vector<report::Event> EventLog::page(std::uint64_t from, bool all, uid_t account, std::uint64_t& next) {
   collect();
   for (auto& [id, watched] : sessions_) collect_granted(id, watched);
   std::vector<report::Event> out;
@@ -218,15 +237,24 @@ std::vector<report::Event> EventLog::page(std::uint64_t from, bool all, uid_t us
   // A number that is yet to come was given by an earlier agent.
   if (from == report::kFromNow) return out;
   if (from > next_) from = 0;
-  const std::uint64_t oldest = next_ > kEvents ? next_ - kEvents : 1;
   const std::uint64_t wall = epoch();
-  if (from != 0 && from < oldest) out.push_back(missed(oldest - from, oldest - 1, monotonic_ns()));
-  std::uint64_t number = std::max(from, oldest);
-  for (; number < next_ && out.size() < report::kEventsOfPage; ++number) {
-    const report::Event& event = ring_[number % kEvents];
-    if (all || event.user == user || event.user == ~0u) out.push_back(event);
+  std::uint64_t expected = from, lost = 0;
+  const std::size_t room = report::kEventsOfPage - (kept_.size() >= kEvents);  // one may tell what is lost
+  auto it = kept_.lower_bound(from);
+  for (; it != kept_.end() && out.size() < room; ++it) {
+    const auto& [number, kept] = *it;
+    lost += number - expected;
+    expected = number + 1;
+    if (all || kept.account == account || kept.event.user == ~0u) out.push_back(kept.event);
   }
-  next = number;
+  if (it != kept_.end()) next = it->first;
+  // A user is not told of events that only others have lost.
+  const auto own = accounts_.find(account);
+  const bool told = all || (own != accounts_.end() && own->second.lost >= from);
+  if (from != 0 && lost != 0 && told) {
+    const std::uint64_t before = (out.empty() ? next : out.front().number) - 1;
+    out.insert(out.begin(), missed(lost, before, monotonic_ns()));
+  }
   for (report::Event& event : out) event.time_ns += wall;
   return out;
 }

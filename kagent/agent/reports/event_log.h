@@ -1,4 +1,5 @@
-// The newest kEvents events of sessions and their connections: for `viactl events`.
+// The kEvents newest events of sessions and their connections: for `viactl events`. With more, the account that has
+// most of them loses its oldest, so a user that causes many loses none but its own.
 //
 // Decisions of the agent are noted when they happen. Connections and losses are noted by the stacks
 // (kagent/stack/history.h) and collected from there: those of hosted programs about every millisecond, those of a
@@ -10,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -49,15 +51,16 @@ class EventLog {
   // Collects the events of hosted programs.
   void collect();
 
-  // Events from number `from` on, kEventsOfPage at most, that `user` may see, or of all users (`all`); `next`: where
-  // to go on.
-  std::vector<report::Event> page(std::uint64_t from, bool all, uid_t user, std::uint64_t& next);
+  // Events from number `from` on, kEventsOfPage at most, that the account may see, or of all (`all`); `next`: where to
+  // go on.
+  std::vector<report::Event> page(std::uint64_t from, bool all, uid_t account, std::uint64_t& next);
   // The commands of a session, from number `from` of its stack's on. 0 in `next`: there is no such session.
   std::vector<report::Event> trace(std::uint64_t id, std::uint64_t from, std::uint64_t& next) const;
 
  private:
   struct Watched {
     std::uint32_t process, user, nic;
+    uid_t account;
     std::uint32_t number;                           // in the NIC's stack
     std::uint64_t since;
     const GrantedSegment* granted;                  // null: hosted
@@ -65,7 +68,19 @@ class EventLog {
     std::map<std::uint32_t, std::uint32_t> others;  // processes that have attached, by the stack's number
   };
 
-  report::Event& add(report::Happened what, std::uint64_t now);
+  // An event with its number, and whose it is.
+  struct Kept {
+    report::Event event;
+    uid_t account;
+  };
+  struct Account {
+    std::deque<std::uint64_t> numbers;  // of its events
+    std::uint64_t lost = 0;             // the last that was forgotten
+  };
+
+  report::Event& add(report::Happened what, std::uint64_t now, uid_t account);
+  report::Event& add(report::Happened what, std::uint64_t now, const Watched& watched);
+  void forget_one();
   static void describe(const state::Event& from, std::uint64_t id, const Watched& watched, report::Event& out);
   void take(const state::Event& event, std::uint64_t id, const Watched& watched);
   void collect_granted(std::uint64_t id, Watched& watched);
@@ -75,7 +90,8 @@ class EventLog {
   UserRate refusals_{10 * kNsPerSecond, 32};
   std::vector<std::uint64_t> seen_;  // of the NICs' stacks
   std::map<std::uint64_t, Watched> sessions_;
-  std::vector<report::Event> ring_;  // number n at n % kEvents; times are of the monotonic clock
+  std::map<std::uint64_t, Kept> kept_;  // by number; times are of the monotonic clock
+  std::map<uid_t, Account> accounts_;   // those that have events
   std::uint64_t next_ = 1;
 };
 

@@ -130,7 +130,7 @@ std::vector<std::byte> Reports::answer(const Peer& peer, const report::Query& qu
       break;
     case What::kEvents: {
       std::uint64_t next = 0;
-      const auto records = events_.page(query.from, sees_all(peer), peer.uid, next);
+      const auto records = events_.page(query.from, sees_all(peer), peer.account(), next);
       out = packet(records, next);
       break;
     }

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "kagent/agent/control/control_socket.h"
+#include "kagent/agent/control/user_share.h"
 #include "kagent/agent/config/device_names.h"
 #include "kagent/agent/process/log.h"
 #include "kagent/agent/programs/program_files.h"
@@ -29,6 +30,19 @@ void check_access(const Config& config, int socket, const Peer& peer) {
   if (config.access.allows(peer.account(), groups_of(socket, peer))) return;
   throw Refused{vip::kErrorResource, &ServiceCounters::refused_access,
                 text_of_account(peer.account()) + " may not use VI (see [access])"};
+}
+
+void check_threads(const UserThreads& threads, const Peer& peer) {
+  const uid_t account = peer.account();
+  if (threads.busy(account) >= SessionServer::kMostAskingOfUser) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
+                  text_of_account(account) + " asks for too many sessions at once"};
+  }
+  if (!threads.may_have(account)) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_program,
+                  "the memory of " + std::to_string(threads.hung(account)) + " programs of " +
+                      text_of_account(account) + " can't be reached (a file system that does not answer?)"};
+  }
 }
 
 // Why a session ended, as operators are told.
@@ -213,17 +227,17 @@ void SessionServer::on_request(const RequestListener::Request& request) {
   }
 }
 
-void SessionServer::check_threads(const Peer& peer) {
-  const uid_t account = peer.account();
-  if (threads_.busy(account) >= kMostAskingOfUser) {
-    throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
-                  text_of_account(account) + " asks for too many sessions at once"};
-  }
-  if (!threads_.may_have(account)) {
-    throw Refused{vip::kErrorResource, &ServiceCounters::refused_program,
-                  "the memory of " + std::to_string(threads_.hung(account)) + " programs of " +
-                      text_of_account(account) + " can't be reached (a file system that does not answer?)"};
-  }
+void SessionServer::check_share(AgentNic& nic, const Peer& peer) const {
+  const std::uint64_t used = nic.stack().usage().sessions, all = nic.limits().sessions;
+  const auto own = static_cast<std::uint64_t>(std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& each) {
+    const Session& session = *each.second.session;
+    return &session.nic() == &nic && session.peer().account() == peer.account();
+  }));
+  if (peer.is_root || used >= all || is_within_share(own, used, all)) return;
+  throw Refused{vip::kErrorResource, &ServiceCounters::refused_session_limit,
+                text_of_account(peer.account()) + " has " + std::to_string(own) + " of the " + std::to_string(all) +
+                    " sessions of " + nic.interface() + ", " + std::to_string(all - used) +
+                    " that are left are for root and other users"};
 }
 
 // Opens the memory of the process that asks in a thread of its account, then goes on here.
@@ -231,7 +245,7 @@ template <class Request>
 void SessionServer::open_then(ControlSocket& socket, const Peer& peer, const Request& request,
                               void (SessionServer::*then)(Asking&, const Request&)) {
   check_access(config_, socket.get(), peer);
-  check_threads(peer);
+  check_threads(threads_, peer);
   const auto asking = std::make_shared<Asking>();
   asking->peer = peer;
   asking->process = peer_process(socket.get(), peer);
@@ -344,6 +358,7 @@ void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
   AgentNic& nic = find_nic(nics_, adopt.device);
   const Peer peer = asking.peer;
   sessions_of_user_.check(peer, config_.sessions_per_user);
+  check_share(nic, peer);
   const std::vector<gid_t> groups = groups_of(asking.socket.get(), peer);
   const std::uint64_t id = add_session(nic, asking);
   Session& session = *sessions_.at(id).session;
@@ -378,6 +393,7 @@ void SessionServer::serve_hello(Asking& asking, const control::Hello& hello) {
   AgentNic& nic = find_nic(nics_, hello.device);
   const Peer peer = asking.peer;
   sessions_of_user_.check(peer, config_.sessions_per_user);
+  check_share(nic, peer);
   const auto wish = static_cast<control::Placement>(hello.placement);
   const bool grant = judge_placement(nic, asking.socket.get(), peer, wish);
   const std::uint64_t id = add_session(nic, asking);

@@ -115,7 +115,7 @@ class SessionServer {
   void serve_hello(Asking& asking, const control::Hello& hello);
   void serve_adopt(Asking& asking, const control::Adopt& adopt);
   std::uint64_t add_session(AgentNic& nic, Asking& asking);
-  void check_threads(const Peer& peer);
+  void check_share(AgentNic& nic, const Peer& peer) const;
   bool judge_placement(const AgentNic& nic, int socket, const Peer& peer, control::Placement wish);
   void on_port_made(std::uint64_t id, bool insists, std::optional<Grants::Held> port,
                     const std::string& why);

@@ -22,7 +22,7 @@ void SessionServer::serve_report(int socket, const Peer& peer, std::span<const s
   const bool all = sees_all(peer);
   std::vector<ShownSession> sessions;
   for (const auto& [id, live] : sessions_) {
-    if (all || live.session->peer().uid == peer.uid) {
+    if (all || live.session->peer().account() == peer.account()) {
       sessions.push_back({id, live.session.get(), live.attached, live.opened});
     }
   }

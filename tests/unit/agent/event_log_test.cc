@@ -62,6 +62,20 @@ TEST_F(EventLogTest, OneUsersRefusalsHideNoOthers) {
   EXPECT_EQ(events.back().user, 3u);
 }
 
+TEST_F(EventLogTest, ManyEventsOfOneAccountHideNoOthers) {
+  note(1, 1);
+  for (std::uint32_t i = 0; i < 2 * EventLog::kEvents; ++i) log.note(Happened::kInterfaceUp, *agent.nics[0]);
+  note(3, 3);
+  std::uint64_t next = 0;
+  const auto of_one = log.page(0, false, 1, next);
+  ASSERT_FALSE(of_one.empty());
+  EXPECT_EQ(of_one.front().process, 1u);
+  // The reader has lost none of its own.
+  const auto of_three = log.page(1, false, 3, next);
+  EXPECT_EQ(of_three.front().what, static_cast<std::uint32_t>(Happened::kInterfaceUp));
+  EXPECT_EQ(log.page(1, true, 0, next).front().what, static_cast<std::uint32_t>(Happened::kMissed));
+}
+
 // A slow reader loses events, and holds up no other.
 TEST_F(EventLogTest, TellsHowManyWereMissed) {
   note(1, 1);

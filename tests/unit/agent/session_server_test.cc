@@ -11,12 +11,14 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <memory>
 #include <thread>
 
 #include "kagent/agent/control/counters_client.h"
+#include "kagent/agent/control/user_share.h"
 #include "kagent/agent/process/log.h"
 #include "tests/unit/agent/agent_fixture.h"
 #include "tests/unit/agent/every_counter.h"
@@ -507,6 +509,25 @@ std::pair<std::vector<std::uint32_t>, std::string> ask_as_nobody(TestAgent& agen
   waitpid(child, nullptr, 0);
   agent.run();
   return out;
+}
+
+TEST_F(SessionServerTest, LeavesSessionsToRootAndOtherUsers) {
+  const auto [results, reason] = ask_as_nobody(*agent, 8);  // there are 8
+  ASSERT_EQ(results.size(), 8u);
+  EXPECT_EQ(std::count(results.begin(), results.end(), std::uint32_t{vip::kSuccess}), 4);
+  EXPECT_THAT(reason, HasSubstr("4 that are left are for root and other users"));
+}
+
+TEST(UserShare, EachUserThatComesFindsSomething) {
+  constexpr std::uint64_t kAll = 64;
+  std::uint64_t used = 0;
+  for (unsigned user = 0; user < 12; ++user) {
+    std::uint64_t own = 0;
+    for (; is_within_share(own, used, kAll); ++own) ++used;
+    EXPECT_GT(own, 0u) << user;
+    EXPECT_TRUE(user != 0 || own == 32);
+  }
+  EXPECT_LE(used, kAll - 4);  // root's
 }
 
 TEST_F(SessionServerTest, LimitsTheSessionsOfAUser) {
