@@ -35,7 +35,7 @@ std::unique_ptr<Port> open_port(const PortOptions& options) {
   }
   const Interface interface = query_interface(options.interface);
   if (!interface.up) {
-    throw PortError(interface.name + " is down (ip link set " + interface.name + " up)");
+    throw InterfaceDown(interface.name + " is down (ip link set " + interface.name + " up)");
   }
   auto lock = std::make_shared<InterfaceLock>(interface.index, interface.name.c_str());
   remove_steering_child(interface.index);

@@ -11,6 +11,11 @@ struct PortError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The interface is there, and down.
+struct InterfaceDown : PortError {
+  using PortError::PortError;
+};
+
 // The kernel or the driver takes no frames of several chunks: without these it may work.
 struct PartsRefused : PortError {
   using PortError::PortError;

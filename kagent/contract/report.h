@@ -89,7 +89,7 @@ static_assert(sizeof(Status) == 368);
 struct Nic {
   char interface[64];
   char mode[32];              // "" while the interface is away
-  char why_not_granted[160];  // "" if programs can have ports of their own
+  char why_not_granted[160];  // "" if programs can have ports of their own; while it is not up: why
   std::uint8_t address[6];
   std::uint8_t up;
   std::uint8_t grants;        // 1: programs can have ports of their own

@@ -32,6 +32,7 @@ AgentNic::~AgentNic() { close(); }
 void AgentNic::open(std::uint64_t now) {
   auto port = std::make_unique<HostPort>(open_port_());
   std::unique_ptr<Granter> granter;
+  why_closed_.clear();
   why_not_granted_ = "no ports are granted on " + config_.interface;
   try {
     if (make_granter_) granter = make_granter_(*port);

@@ -40,6 +40,9 @@ class AgentNic {
   void open(std::uint64_t now);
   void close();
   bool is_open() const { return stack_ != nullptr; }
+  // For people, while it is not open.
+  void set_why_closed(const std::string& why) { why_closed_ = why; }
+  std::string why_closed() const { return why_closed_.empty() ? interface() + " is missing" : why_closed_; }
 
   // To be called only while the NIC is open.
   Stack& stack() { return *stack_; }
@@ -70,7 +73,7 @@ class AgentNic {
   MakeGranter make_granter_;
   std::unique_ptr<Granter> granter_;
   std::unique_ptr<HostPort> port_;
-  std::string why_not_granted_;
+  std::string why_not_granted_, why_closed_;
   std::vector<AgentPort*> granted_;
   std::uint64_t ports_made_ = 0;
   GrantedCounters counters_of_dismissed_;

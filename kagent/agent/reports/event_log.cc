@@ -27,6 +27,8 @@ std::uint64_t epoch() {
   return seconds * kNsPerSecond + static_cast<std::uint64_t>(now.tv_nsec) - monotonic_ns();
 }
 
+uid_t user_of(uid_t account) { return account == Peer::kPowerlessRoot ? 0 : account; }
+
 Happened happened(state::Happened what) {
   switch (what) {
     case state::Happened::kConnected: return Happened::kConnected;
@@ -69,7 +71,7 @@ report::Event& EventLog::add(Happened what, std::uint64_t now, uid_t account) {
 
 report::Event& EventLog::add(Happened what, std::uint64_t now, const Watched& watched) {
   report::Event& out = add(what, now, watched.account);
-  out.process = watched.process, out.user = watched.user, out.nic = watched.nic;
+  out.process = watched.process, out.user = user_of(watched.account), out.nic = watched.nic;
   return out;
 }
 
@@ -118,7 +120,6 @@ void EventLog::opened(std::uint64_t id, const Session& session) {
   const Session::Granted* const granted = session.granted();
   Watched watched{};
   watched.process = static_cast<std::uint32_t>(session.peer().pid);
-  watched.user = session.peer().uid;
   watched.account = session.peer().account();
   watched.nic = number_of(session.nic());
   watched.number = session.number();
@@ -178,7 +179,7 @@ void EventLog::describe(const state::Event& from, std::uint64_t id, const Watche
   const auto other = watched.others.find(from.program);
   out.session = id;
   out.process = other != watched.others.end() ? other->second : watched.process;
-  out.user = watched.user;
+  out.user = user_of(watched.account);
   out.nic = watched.nic;
   out.vi = from.vi;
   out.code = from.code;

@@ -59,8 +59,7 @@ class EventLog {
 
  private:
   struct Watched {
-    std::uint32_t process, user, nic;
-    uid_t account;
+    std::uint32_t process, account, nic;
     std::uint32_t number;                           // in the NIC's stack
     std::uint64_t since;
     const GrantedSegment* granted;                  // null: hosted

@@ -234,7 +234,10 @@ report::Nic Reports::describe(const AgentNic& nic) const {
   out.vis_limit = now.limits.vis;
   out.ether_type = nic.config().ether_type;
   out.is_loopback = now.interface == kLoopbackDevice;
-  if (!now.live) return out;
+  if (!now.live) {
+    put(nic.why_closed(), out.why_not_granted);
+    return out;
+  }
   out.up = 1;
   out.grants = config_.placement != control::Placement::kHosted && nic.granter() != nullptr;
   if (out.grants == 0) {

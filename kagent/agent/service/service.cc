@@ -14,6 +14,7 @@
 #include "kagent/agent/reports/counter_table.h"
 #include "kagent/agent/grants/macvlan_ports.h"
 #include "xdp/host_port.h"
+#include "xdp/port_error.h"
 #include "xdp/table_use.h"
 
 namespace viaduct {
@@ -56,7 +57,7 @@ std::unique_ptr<Port> open_loopback() {
 }
 
 std::string describe(const NicReport& nic) {
-  if (!nic.live) return nic.interface + " is missing";
+  if (!nic.live) return nic.interface + " (not there yet)";
   return nic.interface + " (" + to_text(nic.live->address) + ", MTU " +
          std::to_string(nic.live->mtu) + ", " + nic.live->mode + ")";
 }
@@ -94,7 +95,14 @@ void Service::start() {
   server_ = std::make_unique<SessionServer>(config_, loop_, nics_, counters_, local_paths_,
                                             [this] { return counters_text(); });
   for (std::size_t i = 0; i < nics_.size(); ++i) {
-    nics_[i]->open(monotonic_ns());
+    try {
+      nics_[i]->open(monotonic_ns());
+    } catch (const InterfaceDown& error) {
+      log::warn("{}; the agent waits for it, trying every second", error.what());
+      served_[i].last_error = error.what();
+      nics_[i]->set_why_closed(error.what());
+      continue;
+    }
     watch_port(i);
     note_hosted(*nics_[i]);
     server_->inherit(*nics_[i]);
@@ -335,6 +343,7 @@ void Service::retry_port(std::size_t number, std::uint64_t now) {
     // A reason that stays the same is logged once, not every second.
     if (served.last_error != error.what()) log::warn("cannot reopen interface {}, retrying every second: {}", nic.interface(), error.what());
     served.last_error = error.what();
+    nic.set_why_closed(error.what());
   }
 }
 

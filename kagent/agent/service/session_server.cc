@@ -65,7 +65,7 @@ AgentNic& find_nic(std::span<const std::unique_ptr<AgentNic>> nics, std::string_
   AgentNic& nic = *nics[*number];
   if (!nic.is_open()) {
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_down,
-                  "interface " + nic.interface() + " is missing, the agent looks for it every second"};
+                  nic.why_closed() + "; the agent tries it every second"};
   }
   return nic;
 }

@@ -151,7 +151,8 @@ class Judge {
       return;
     }
     if (nic.up == 0) {
-      problem(name, "the agent has lost it and could not take it again", "journalctl -u viad says why");
+      problem(name, "the agent waits for it: " + cell(nic.why_not_granted).text,
+              here.up ? "journalctl -u viad says more" : "ip link set " + name + " up");
       return;
     }
     const std::size_t before = out_.size();

@@ -76,6 +76,9 @@ std::string status_text(const report::Status& status, const std::string& socket,
          (status.draining != 0 ? ", draining" : "") + "\n\n";
   out += nics_table(nics).text(width);
   for (const report::Nic& nic : nics) {
+    if (nic.up == 0) {
+      out += std::string(nic.interface) + ": the agent waits for it: " + cell(nic.why_not_granted).text + "\n";
+    }
     // A NIC where programs meet without a wire has no ports anyway.
     if (nic.up == 0 || nic.grants != 0 || nic.is_loopback != 0) continue;
     out += std::string(nic.interface) + ": programs are hosted: " + cell(nic.why_not_granted).text + "\n";

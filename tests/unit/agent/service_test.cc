@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 
 #include <atomic>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "kagent/agent/control/counters_client.h"
@@ -31,6 +33,36 @@ std::uint64_t value_of(const std::string& socket, const std::string& name) {
   const std::size_t at = text.find(row);
   if (at == std::string::npos) throw std::runtime_error("no counter " + name);
   return std::stoull(text.substr(at + row.size()));
+}
+
+TEST(Service, WaitsForAnInterfaceThatIsDown) {
+  log::open(log::Target::kStandardError, "", "off");
+  Config config = TestAgent::small_config();
+  config.nics.resize(1);
+  std::atomic<bool> up{false}, alive{true};
+  const Descriptor stop(eventfd(0, EFD_CLOEXEC));
+  Service service(config, [&](const NicConfig&) {
+    if (!up) throw InterfaceDown("via0 is down");
+    return std::make_unique<MortalPort>(alive);
+  });
+  service.loop().add(stop.get(), EPOLLIN, [&](std::uint32_t) { service.stop(); });
+  service.start();
+  std::thread thread([&] { service.run(); });
+  TestProgram early(config.socket);
+  early.say(TestProgram::hello());
+  std::optional<TestProgram::Answer> answer;
+  while (!(answer = early.answer())) usleep(1000);
+  EXPECT_EQ(answer->hello.head.result, vip::kErrorResource);
+  EXPECT_NE(std::string(answer->hello.reason).find("via0 is down"), std::string::npos);
+  up = true;
+  while (value_of(config.socket, "port_returns") == 0) usleep(10'000);
+  TestProgram late(config.socket);
+  late.say(TestProgram::hello());
+  while (!(answer = late.answer())) usleep(1000);
+  EXPECT_EQ(answer->hello.head.result, vip::kSuccess);
+  const std::uint64_t one = 1;
+  EXPECT_EQ(write(stop.get(), &one, sizeof one), 8);
+  thread.join();
 }
 
 TEST(Service, CountsItsRoundsAndTheInterfacesThatGoAndComeBack) {
