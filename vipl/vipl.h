@@ -641,7 +641,9 @@ VIP_RETURN VipConnectPeerWait(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_ATTRIBUTES *
  *                  cleared; it and the data must be left alone until it is taken back
  *   MemoryHandle   of the region in which the descriptor lies
  *   VIP_SUCCESS
- *   VIP_INVALID_PARAMETER  DescriptorPtr is NULL or not aligned
+ *   VIP_INVALID_PARAMETER  DescriptorPtr is NULL or not aligned: nothing was posted. So the caller
+ *                          hears at once, in place of the error handler (VIP_ERROR_POST_DESC), of
+ *                          a descriptor that would never complete
  *   VIP_ERROR_RESOURCE     the queue is full (MaxDescriptorsPerQueue)
  * Source: [I, G, S]; Status on entry [P]; alignment [D]. */
 VIP_RETURN VipPostSend(IN VIP_VI_HANDLE ViHandle, IN VIP_DESCRIPTOR *DescriptorPtr,
@@ -820,9 +822,12 @@ VIP_RETURN VipNSShutdown(IN VIP_NIC_HANDLE NicHandle);
  *   VIP_ERROR_CONN_LOST       VI: the connection has ended otherwise than by an own VipDisconnect.
  *                             What follows but the last two comes before it where it is the cause
  *   VIP_ERROR_RECVQ_EMPTY     VI: a message, or an RDMA write with immediate data, found no receive
- *   VIP_ERROR_RDMAW_PROT      VI: the peer wanted to write where it may not
+ *   VIP_ERROR_RDMAW_PROT      VI: the peer wanted to write where it may not. With immediate data
+ *                             only if no receive is posted; else the receive that the write would
+ *                             have used completes with VIP_STATUS_RDMA_PROT_ERROR
  *   VIP_ERROR_RDMAR_PROT      VI: the peer wanted to read where it may not
- *   VIP_ERROR_RDMAW_DATA      VI: the peer wrote to registered memory that is not there any more
+ *   VIP_ERROR_RDMAW_DATA      VI: the peer wrote to registered memory that is not there any more;
+ *                             with immediate data as VIP_ERROR_RDMAW_PROT
  *   VIP_ERROR_RDMAW_ABORT     VI: the connection ended in the middle of the peer's RDMA write
  *   VIP_ERROR_RDMA_TRANSPORT  VI: the peer fell silent while an own RDMA operation was under way
  *   VIP_ERROR_POST_DESC       descriptor: a send does not lie in the region of its MemoryHandle

@@ -301,7 +301,7 @@ bool Receiver<Platform>::take_rdma_write(ViIndex i, const wire::Header& header,
       !memory_table_.rdma_allowed(vi, vi.rx.rdma_address, vi.rx.rdma_handle, header.message_length,
                                   true)) {
     ++root_->counters.drop_rdma_protection;
-    return refuse(i, header.psn, vip::kRdmaWriteProtection, Refusal::kProtection);
+    return refuse_write(i, header, vip::kRdmaWriteProtection);
   }
   const auto data = payload.subspan(wire::rdma_bytes(header.flags));
   placer_.place_at(i, vi.rx.rdma_address + header.offset, data, last);
@@ -310,7 +310,7 @@ bool Receiver<Platform>::take_rdma_write(ViIndex i, const wire::Header& header,
   placer_.flush_of(i);
   vi.rx.in_message = 0;
   if (vi.rx.receive_failed) {
-    return refuse(i, header.psn, vip::kRdmaWriteData, Refusal::kProtection);
+    return refuse_write(i, header, vip::kRdmaWriteData);
   }
   ++root_->counters.messages_received;
   root_->counters.bytes_received += header.message_length;
@@ -333,6 +333,18 @@ bool Receiver<Platform>::take_rdma_write(ViIndex i, const wire::Header& header,
   completions_.complete(i, true, slot, vip::kOpRemoteRdmaWrite | vip::kImmediate,
                         header.message_length, header.immediate, 0);
   return true;
+}
+
+// A write with immediate data has a descriptor at the target, the receive that it would have used, which tells of the
+// error. Without one the handler does.
+template <class Platform>
+bool Receiver<Platform>::refuse_write(ViIndex i, const wire::Header& header, std::uint32_t error) {
+  Vi& vi = vis_[i];
+  const bool immediate = (header.flags & wire::kFlagImmediate) != 0;
+  if (!immediate || (vi.rx.receive_slot == kNone && !take_receive(i))) {
+    return refuse(i, header.psn, error, Refusal::kProtection);
+  }
+  return spoil_receive(i, header.psn, vip::kRdmaProtectionError | vip::kOpRemoteRdmaWrite, Refusal::kProtection);
 }
 
 // The peer asks for an RDMA read, which is answered when its turn comes.
@@ -581,8 +593,9 @@ bool Receiver<Platform>::spoil_receive(ViIndex i, std::uint32_t psn, std::uint32
   vi.rx.receive_slot = kNone;
   vi.rx.in_message = 0;
   if (vi.rx.redirect == Redirect::kPending) vi.rx.redirect = Redirect::kNone;
-  ++root_->counters.drop_bad_descriptor;
-  completions_.complete(i, true, slot, status | vip::kOpReceive, 0, 0, 0);
+  const bool of_write = (status & vip::kRdmaProtectionError) != 0;
+  if (!of_write) ++root_->counters.drop_bad_descriptor;
+  completions_.complete(i, true, slot, of_write ? status : status | vip::kOpReceive, 0, 0, 0);
   if (vi.reliability != vip::kUnreliable) {
     pending_disconnect_.end(i, End::kFailed, vip::kConnectionLost, psn, static_cast<std::uint32_t>(reason),
                  packed_index_);

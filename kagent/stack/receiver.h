@@ -92,6 +92,7 @@ class Receiver : private ViTable {
                           std::span<const std::byte> payload);
   inline void begin_message_in(state::Vi& vi, const wire::Header& header);
   bool refuse(ViIndex vi, std::uint32_t psn, std::uint32_t error, wire::Refusal reason);
+  bool refuse_write(ViIndex vi, const wire::Header& header, std::uint32_t error);
   inline bool take_receive(ViIndex vi);
   inline bool descriptor_allowed(const state::Vi& vi, const Target& target) const;
   inline bool begin_receive(ViIndex vi, const wire::Header& header, Target& target);

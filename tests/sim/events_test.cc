@@ -163,6 +163,29 @@ TEST(Events, OfRdmaWithoutPermission) {
   }
 }
 
+// The receive that the write would have used tells of it.
+TEST(Events, OfAWriteWithImmediateDataAreItsReceives) {
+  for (const std::uint16_t level : {vip::kUnreliable, vip::kReliableDelivery}) {
+    for (const bool gone : {false, true}) {
+      EventPair pair(level, gone);
+      pair.b.memory_gone = gone;
+      pair.server->post_receive(pair.server_vi, pair.there.data(), 100, pair.there_handle);
+      pair.write(5000, 7);
+      EXPECT_EQ(pair.received() & ~std::uint32_t{vip::kPartialError},
+                vip::kDone | vip::kOpRemoteRdmaWrite | vip::kRdmaProtectionError);
+      pair.wait(10 * kMillisecond);
+      EXPECT_EQ(pair.heard(*pair.server), level == vip::kUnreliable ? Events{} : Events{kLostEvent});
+    }
+  }
+}
+
+TEST(Events, OfAWriteWithImmediateDataWithoutAReceiveAreTheHandlers) {
+  EventPair pair(vip::kReliableDelivery, false);
+  pair.write(5000, 7);
+  pair.wait(10 * kMillisecond);
+  EXPECT_EQ(pair.heard(*pair.server), (Events{vi_event(vip::kRdmaWriteProtection), kLostEvent}));
+}
+
 TEST(Events, OfAnUnreliableWriteWithoutPermissionLeaveTheConnection) {
   EventPair pair(vip::kUnreliable, false);
   pair.write(5000);
