@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "kagent/agent/control/control_messages.h"
@@ -86,7 +87,13 @@ void RequestListener::make_room(const Peer& peer) {
   if (!peer.is_root && static_cast<std::size_t>(count) >= kMostWaitingOfUser) {
     victim = std::find_if(waiting_.begin(), waiting_.end(), of_user);
   } else if (waiting_.size() >= kMostWaiting) {
-    victim = waiting_.begin();
+    // Of the account that has most.
+    std::map<uid_t, std::size_t> counts;
+    for (const Waiting& each : waiting_) ++counts[each.peer.account()];
+    const auto most = std::max_element(counts.begin(), counts.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    victim = std::find_if(waiting_.begin(), waiting_.end(),
+                          [&](const Waiting& each) { return each.peer.account() == most->first; });
   }
   if (victim == waiting_.end()) return;
   ++counters_.dropped_crowded;

@@ -24,7 +24,7 @@ AgentNic::AgentNic(const NicConfig& config, const Config& all, OpenPort open_por
       environment_(all.limits.sessions + all.limits.members, all.name, all.hosts, std::move(addresses)),
       make_granter_(std::move(make_granter)) {
   environment_.set_interface(config.interface);
-  environment_.users().set_limits(all.user_limits);
+  environment_.users().set_limits(all.user_limits, all.limits.vis, all.limits.regions);
 }
 
 AgentNic::~AgentNic() { close(); }

@@ -18,8 +18,12 @@ class SessionUsers {
  public:
   explicit SessionUsers(std::uint32_t sessions) : users_(sessions, ~uid_t{0}), accounts_(sessions, ~uid_t{0}) {}
 
-  // The limits by which charge() judges from now on.
-  void set_limits(const UserLimits& limits) { limits_ = limits; }
+  // The limits by which charge() judges from now on; and how many VIs and regions all have together, 0: so many as they
+  // like.
+  void set_limits(const UserLimits& limits, std::uint64_t all_vis = 0, std::uint64_t all_regions = 0) {
+    limits_ = limits;
+    all_ = {all_vis, all_regions, 0};
+  }
 
   // `account`: the account (Peer) that limits are counted for; 0 is root, which has no limits and may claim all
   // users' connections.
@@ -42,17 +46,27 @@ class SessionUsers {
     std::array<std::uint64_t, 3>& holds = holdings_[user];
     const auto more = static_cast<std::uint64_t>(change);
     // The subtraction never wraps: the first comparison keeps both numbers below 2^63.
-    if (change > 0 && user != 0 && (more > limits[which] || holds[which] > limits[which] - more)) {
+    if (change > 0 && user != 0 &&
+        (more > limits[which] || holds[which] > limits[which] - more ||
+         !leaves_some(holds[which] + more, used_[which] + more, all_[which]))) {
       return false;
     }
     holds[which] += more;
+    used_[which] += more;
     if (change < 0 && holds == std::array<std::uint64_t, 3>{}) holdings_.erase(user);
     return true;
   }
 
  private:
+  // A quarter of what there is, is for users who have little (a sixteenth), but for a sixteenth, which is root's.
+  static bool leaves_some(std::uint64_t own, std::uint64_t used, std::uint64_t all) {
+    const std::uint64_t little = all / 16;
+    return all == 0 || used <= all - (own <= little ? little : all / 4);
+  }
+
   std::vector<uid_t> users_, accounts_;  // by session
   UserLimits limits_;
+  std::array<std::uint64_t, 3> all_{}, used_{};  // in the order of Quota
   // By user: VIs, regions and bytes, in the order of Quota.
   std::unordered_map<uid_t, std::array<std::uint64_t, 3>> holdings_;
 };

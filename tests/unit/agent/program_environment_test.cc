@@ -421,5 +421,25 @@ TEST(UserCharges, CountForAllSessionsOfAUserAndNotForRoot) {
   EXPECT_TRUE(environment.charge(kSecond, Quota::kBytes, 1 << 20));
 }
 
+TEST(UserCharges, LeaveSomeToOthersAndRoot) {
+  const std::map<std::string, MacAddress> hosts;
+  ProgramEnvironment environment(4, "here", hosts, [] { return std::vector<std::string>(); });
+  constexpr std::uint32_t kFirst = 0, kSecond = 1, kThird = 2, kRoot = 3;
+  environment.users().set_limits({100, 100, 1}, 64, 0);
+  for (const std::uint32_t session : {kFirst, kSecond, kThird}) environment.users().set(session, 1000 + session);
+  environment.users().set(kRoot, 0);
+  const auto takes = [&](std::uint32_t session) {
+    int out = 0;
+    while (out < 100 && environment.charge(session, Quota::kVis, 1)) ++out;
+    return out;
+  };
+  EXPECT_EQ(takes(kFirst), 48);
+  EXPECT_EQ(takes(kSecond), 4);
+  EXPECT_EQ(takes(kThird), 4);
+  EXPECT_TRUE(environment.charge(kRoot, Quota::kVis, 1));
+  EXPECT_TRUE(environment.charge(kFirst, Quota::kVis, -10));
+  EXPECT_TRUE(environment.charge(kSecond, Quota::kVis, 1)) << "what one gives back, others can have";
+}
+
 }  // namespace
 }  // namespace viaduct
