@@ -25,6 +25,7 @@ constexpr int kMostKept = 256;
 constexpr int kLastThreadsMs = 50;   // for the program's other threads to be gone, too
 constexpr int kStepSeconds = 5;      // a step that takes longer waits for what a killed thread has held
 constexpr int kSignals = 64;
+constexpr std::uint64_t kReapNs = 10'000'000;  // between two looks whether the program still lives
 
 // As the kernel has it: the C library's sigaction() may be the program's.
 struct KernelAction {
@@ -163,10 +164,13 @@ void Finisher::keep_processes() {
 // The kernel clears process_ when the process uses the program's memory no more.
 bool Finisher::make_process() {
   process_.store(0);
+  reaped_.store(0);
   const int maker = ::clone(run_maker, static_cast<char*>(stack_) + kStackBytes, CLONE_VM | CLONE_VFORK | CLONE_UNTRACED, this);
   if (maker < 0) return false;
   while (::syscall(SYS_wait4, maker, nullptr, __WCLONE, nullptr) < 0 && errno == EINTR) {
   }
+  reaped_.store(1);
+  sys::futex_wake(reaped_);
   return made_;
 }
 
@@ -183,6 +187,10 @@ int Finisher::run_maker(void* self) {
 int Finisher::run_process(void* self) {
   auto& finisher = *static_cast<Finisher*>(self);
   if (finisher.prepare_process()) {
+    // The process between is a child of the program until it has been waited for.
+    while (finisher.reaped_.load() == 0 && finisher.word_.load() == finisher.owned_) {
+      sys::futex_wait(finisher.reaped_, 0, now_ns() + kReapNs);
+    }
     finisher.state_.store(kReady);
     sys::futex_wake(finisher.state_);
     finisher.finish();

@@ -59,6 +59,7 @@ class Finisher {
   std::atomic<std::uint32_t> word_{0};       // the robust futex; 0: the process is to end
   std::atomic<std::uint32_t> renewals_{0};
   std::atomic<std::uint32_t> process_{0};    // its number; 0: none
+  std::atomic<std::uint32_t> reaped_{0};     // 1: the process between has been waited for
   // --- for the next process
   std::uint32_t owned_ = 0;                  // the word while the thread lives
   void* stack_ = nullptr;
