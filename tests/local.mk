@@ -3,6 +3,7 @@
 # Other programs' tests that take long: `make check-programs`.
 more_programs_tests =
 include tests/integration.mk
+include tests/models/models.mk
 include tests/scale/scale.mk
 include tests/storm/storm.mk
 include tests/packages/packages.mk

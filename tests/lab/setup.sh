@@ -19,7 +19,7 @@ readonly packages=(
   libpcap-dev libnl-3-dev libnl-route-3-dev libseccomp-dev
   libfabric-dev libfabric-bin openmpi-bin libopenmpi-dev
   libspdlog-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev
-  iproute2 iputils-ping util-linux procps ethtool nftables tshark
+  iproute2 iputils-ping util-linux procps ethtool nftables spin tshark
   # Programs that run on SOVIA, to show and to test it; byacc and libncurses-dev build two of them.
   byacc libncurses-dev curl ftp-ssl ftpd-ssl iperf3 netbase netpipe-tcp nginx-light openbsd-inetd openssl
   python3 redis-server redis-tools rsync socat tnftp wrk
