@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Echo servers as people write them in Python, and clients that verify what comes back.
 
-    echo_programs.py server forking|threading|asyncio|selectors PORT
-    echo_programs.py client threads|asyncio|select HOST PORT
+    echo_programs.py server forking|threading|asyncio|uvloop|selectors PORT
+    echo_programs.py client threads|asyncio|uvloop|select HOST PORT
 """
 
 import asyncio
@@ -56,6 +56,12 @@ def serve_asyncio(port):
             await server.serve_forever()
 
     asyncio.run(main())
+
+
+def use_libuv():
+    """asyncio on libuv's loop instead of its own."""
+    import uvloop  # pylint: disable=import-outside-toplevel
+    uvloop.install()
 
 
 def serve_selectors(port):
@@ -219,14 +225,18 @@ def main(role, kind, *where):
     if role == 'server':
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
         port = int(where[0])
-        if kind == 'asyncio':
+        if kind == 'uvloop':
+            use_libuv()
+        if kind in ('asyncio', 'uvloop'):
             serve_asyncio(port)
         elif kind == 'selectors':
             serve_selectors(port)
         else:
             server = ForkingServer if kind == 'forking' else ThreadingServer
             server(('0.0.0.0', port), Echo).serve_forever()
-    clients = {'threads': client_threads, 'asyncio': client_asyncio, 'select': client_select}
+    clients = {'threads': client_threads, 'asyncio': client_asyncio, 'uvloop': client_asyncio, 'select': client_select}
+    if kind == 'uvloop':
+        use_libuv()
     wrong = clients[kind](where[0], int(where[1]))
     print('\n'.join(wrong))
     return 1 if wrong else 0

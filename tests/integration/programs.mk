@@ -30,6 +30,7 @@ programs_tests = \
 
 # These take some ten minutes, one test at a time: `make check-programs`.
 more_programs_tests += \
+	tests/integration/sovia_languages.test \
 	tests/integration/sovia_model.test \
 	tests/integration/sovia_programs.test \
 	tests/integration/sovia_ssh.test \
@@ -49,7 +50,9 @@ EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/
 	tests/integration/ready_programs.py tests/integration/thread_failures.py tests/integration/unseen_programs.py tests/integration/route_programs.py tests/integration/broken_programs.py \
 	tests/integration/killed_programs.py tests/integration/scarce_programs.py tests/integration/outage.sh tests/integration/outage_programs.py \
 	tests/integration/message_programs.py tests/integration/tag_programs.py tests/integration/udp_programs.py \
-	tests/integration/descriptor_programs.py tests/integration/dropped_programs.py
+	tests/integration/descriptor_programs.py tests/integration/dropped_programs.py \
+	tests/integration/echo_programs.go tests/integration/echo_programs.js tests/integration/echo_programs.php \
+	tests/integration/EchoPrograms.java
 
 # 100,000 programs of tests/sovia/model: MODEL_ARGUMENTS="--seeds 1-1000", for example, makes fewer.
 phony_targets += model
@@ -72,3 +75,7 @@ tests_integration_udp_impostor_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 # As impostor_tool.
 tests_integration_udp_impostor_tool_LDFLAGS = -no-install
 tests_integration_udp_impostor_tool_LDADD = libsovia_parts.la libvipl.la -lpthread
+
+check_PROGRAMS += tests/integration/names_tool
+tests_integration_names_tool_SOURCES = tests/integration/names_tool.c
+tests_integration_names_tool_LDFLAGS = -no-install -export-dynamic

@@ -31,6 +31,9 @@ readonly bench_packages=(haproxy libmemcached-tools memcached openssh-client ope
 # shellcheck disable=SC2034  # for that script
 readonly application_packages=(apache2 libapache2-mod-php libnfs-utils libtirpc-dev nfs-ganesha nfs-ganesha-vfs
   php-pgsql postgresql rpcbind)
+# Only tests/integration/sovia_languages.test runs these, if they are there: `apt-get install` them for it.
+# shellcheck disable=SC2034
+readonly language_packages=(default-jdk-headless glusterfs-server golang-go nodejs php-cli python3-uvloop)
 # Units of services that come with these packages. None of them is wanted: programs run in labs.
 readonly -A services=([apache2]=apache2 [haproxy]=haproxy [memcached]=memcached [nfs-ganesha]=nfs-ganesha
   [nginx-light]=nginx [openbsd-inetd]=inetd [openssh-server]=ssh [postgresql]=postgresql [redis-server]=redis-server
