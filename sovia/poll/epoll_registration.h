@@ -30,10 +30,13 @@ struct Told {
   short events = 0;     // that were told
   short withheld = 0;   // news that could not be told yet, as other bytes come first
   std::uint32_t emptied = 0, filled = 0;  // the socket's counts when they were told
+  bool has_end() const { return (events & (POLLRDHUP | POLLHUP)) != 0; }
 };
 
 // The events of a registration for which the kernel reports only errors, and those once.
 inline constexpr std::uint32_t kSilent = EPOLLET;
+// The events of which the kernel may have a part.
+inline constexpr std::uint32_t kKernelsPart = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
 
 struct Registration final : Watcher {
   void changed(short what) override;
@@ -84,6 +87,8 @@ struct Registration final : Watcher {
   // program's own data, so no event with a token is on its way.
   bool is_kernels_alone() const { return socket && !kernel.tokened && socket->stays_kernel_alone(); }
 
+  // The events that the kernel's registration has at the moment.
+  short kernels_part() const;
   short answer(short kernel_says) const {
     if (!socket || !concerned) return kernel_says;
     return event_bits::dressed(

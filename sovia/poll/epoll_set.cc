@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -36,14 +37,17 @@ constinit std::atomic<int> g_others{0};
 
 }  // namespace
 
-void Registration::changed(short what) { set->socket_changed(*this, what); }
-
-void EpollSet::socket_changed(Registration& r, short what) {
-  if ((what & (r.interest.load(std::memory_order_relaxed) | kRouteChange)) == 0) return;
-  push(r, what);
+void Registration::changed(short what) {
+  if ((what & (interest.load(std::memory_order_relaxed) | kRouteChange)) == 0) return;
+  set->push(*this, what);
   // After a change of routes the kernel's registration has to change, also for threads that sleep already: they are
   // woken to do it. While the program is away the wake event keeps the lanes' place among the kernel's events (harvest()).
-  if (((what & kRouteChange) != 0 && sleepers_ > 0) || t_is_librarys) wake_event_.ring(epfd_);
+  if (((what & kRouteChange) != 0 && set->sleepers_ > 0) || t_is_librarys) set->wake_event_.ring(set->epfd_);
+}
+
+short Registration::kernels_part() const {
+  pollfd one{fd, static_cast<short>(kernel.events & kKernelsPart), 0};
+  return libc::poll(&one, 1, 0) > 0 && (one.revents & POLLNVAL) == 0 ? one.revents : short{0};
 }
 
 void refresh_watchers(Socket& socket) {
@@ -269,7 +273,7 @@ int EpollSet::apply(Registration& r, int op, const KernelPlan& planned) {
     r.kernel = planned;
     r.in_kernel = true;
     r.spoke = false;
-    r.echoes = op == EPOLL_CTL_MOD;
+    r.echoes = op == EPOLL_CTL_MOD && r.has(EPOLLET) && r.told.has_end() && r.kernels_part() != 0;
     harvest_.asks_anew = true;
   }
   return result;

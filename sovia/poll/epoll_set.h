@@ -120,6 +120,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   int harvest(int epfd, epoll_event* events, int most);
   int collect(epoll_event* events, int begin, int most);
   short look_again(Registration* r, short pending);
+  void refresh_changed();
   int ask_kernel(int epfd, epoll_event* events, int begin, int most);
   int translate(epoll_event* events, int begin, int end);
   void emit(Registration& r, short answer, epoll_event* events, int& count);
@@ -139,7 +140,6 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
 
   Registration& insert(int fd, SocketRef socket, EpollSetRef inner, const epoll_event& event);
   void erase(Registration& r);
-  void socket_changed(Registration& r, short what);
 
   void push(Registration& r, short changed);
   void list(Registration& r, short pending);

@@ -20,22 +20,13 @@ constexpr int kChanged = -2;  // the set is not the kernel's alone any more
 
 constexpr timespec kNoTime{};
 
-constexpr std::uint32_t kKernelsPart = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
-
-// The kernel's events of a registration at the moment.
-short kernels_part(const Registration& r) {
-  pollfd one{r.fd, static_cast<short>(r.kernel.events & kKernelsPart), 0};
-  return libc::poll(&one, 1, 0) > 0 && (one.revents & POLLNVAL) == 0 ? one.revents : short{0};
-}
-
 // Whether an edge-triggered program is to be told: of news (`cause`), of what it does not know, or of what a call has
 // found no more of since.
 bool has_news(Registration& r, short answer, short cause) {
   const short bits = event_bits::plain(answer);
   if (!r.socket) return (bits & (cause | POLLERR | POLLHUP)) != 0;
   short known = r.told.events;
-  const bool knows_end = (known & (POLLRDHUP | POLLHUP)) != 0;
-  if (!knows_end && r.told.emptied != r.socket->rx.emptied.load(std::memory_order_relaxed)) known &= ~POLLIN;
+  if (!r.told.has_end() && r.told.emptied != r.socket->rx.emptied.load(std::memory_order_relaxed)) known &= ~POLLIN;
   if (r.told.filled != r.socket->tx.filled.load(std::memory_order_relaxed)) known &= ~POLLOUT;
   const auto news = static_cast<short>((event_bits::plain(cause) & (POLLIN | POLLOUT | POLLPRI)) | r.told.withheld);
   r.told.withheld = static_cast<short>(news & event_bits::plain(r.wanted()) & ~bits);
@@ -154,6 +145,7 @@ int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint6
 int EpollSet::harvest(int epfd, epoll_event* events, int most) {
   const std::lock_guard guard(mutex_);
   ++harvest_.call;
+  refresh_changed();
   const int lanes_first = std::exchange(harvest_.kernel_filled, false) ? collect(events, 0, most) : 0;
   if (lanes_first == most) return most;
   harvest_.lanes_place = -1;
@@ -163,8 +155,28 @@ int EpollSet::harvest(int epfd, epoll_event* events, int most) {
   harvest_.asks_anew = false;
   const int all = collect(events, kernels, most);
   if (harvest_.lanes_place >= 0) std::rotate(events + harvest_.lanes_place, events + kernels, events + all);
-  // A change of routes has given the kernel something to tell.
+  // A lane that has ended has given the kernel something to tell.
   return harvest_.asks_anew && all == 0 ? ask_kernel(epfd, events, 0, most) : all;
+}
+
+// Brings the kernel's registrations up to date before the kernel is asked: else it would tell of a socket by itself of
+// which a lane tells, too.
+void EpollSet::refresh_changed() {
+  if (!ready_.take_route_change()) return;
+  for (int left = ready_.size(); left > 0; --left) {
+    short pending;
+    Registration* const r = ready_.pop(pending);
+    if (r == nullptr) return;
+    if ((pending & kRouteChange) == 0) {
+      ready_.add(*r, pending);
+    } else if (r->dormant) {
+      forget_dormant(*r);  // the lane may not report all events any more
+    } else if (r->socket && !refresh(*r, true)) {
+      erase(*r);
+    } else {
+      ready_.add(*r, static_cast<short>(pending & ~kRouteChange));
+    }
+  }
 }
 
 // Fills events[begin..most) with the kernel's events. Returns the count with those before `begin`, or -1.
@@ -203,17 +215,15 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
     }
     auto said = static_cast<short>(event.events & 0xffff);
     if (r->inner) said = r->inner->without_wake_event(r->fd, said);
-    short cause = std::exchange(r->echoes, false) ? short{0} : said;
-    // The kernel may have been asked for something else than it would be now.
-    const bool anew = r->socket && (ready_.pending(*r) & kRouteChange) != 0;
+    // Only at the end it matters that an event comes of a change of the registration alone.
+    const bool echoes = std::exchange(r->echoes, false) && r->told.has_end();
+    short cause = echoes ? short{0} : said;
     // The answer has all that the lane has to tell, too.
-    if (anew || r->has(EPOLLET)) cause |= ready_.take(*r);
-    if (anew && !refresh(*r, true)) {
-      erase(*r);
-      continue;
+    if (r->has(EPOLLET)) {
+      const short pending = ready_.take(*r);
+      if ((pending & kRouteChange) != 0) list(*r, kRouteChange);  // the next harvest's
+      cause |= static_cast<short>(pending & ~kRouteChange);
     }
-    if (anew) said |= kernels_part(*r);
-    if (anew && r->laned && !r->has(EPOLLET)) list(*r, 0);
     const short answer = r->answer(said);
     if (answer == 0 || (r->disabled && r->call != harvest_.call)) {
       if (r->has(EPOLLET)) has_news(*r, 0, cause);
@@ -232,12 +242,16 @@ int EpollSet::collect(epoll_event* events, int begin, int most) {
     short pending;
     Registration* r = ready_.pop(pending);
     if (r == nullptr) break;
+    if ((pending & kRouteChange) != 0) {
+      list(*r, pending);  // since the kernel was asked: it is the next harvest's
+      continue;
+    }
     short answer = look_again(r, pending);
     if (answer == 0) continue;
     if (r->has(EPOLLET) && !has_news(*r, answer, pending)) continue;
     // The kernel has no room to tell of its part.
     const bool last = count + 1 == most && !r->has(EPOLLET);
-    if (last && (r->kernel.events & kKernelsPart) != 0) answer |= r->answer(kernels_part(*r));
+    if (last && (r->kernel.events & kKernelsPart) != 0) answer |= r->answer(r->kernels_part());
     emit(*r, answer, events, count);
     if (!r->has(EPOLLET | EPOLLONESHOT)) list(*r, 0);
   }
@@ -247,6 +261,7 @@ int EpollSet::collect(epoll_event* events, int begin, int most) {
 bool EpollSet::yields() {
   if (!maybe_ready()) return false;
   const std::lock_guard guard(mutex_);
+  refresh_changed();
   for (int left = ready_.size(); left > 0; --left) {
     short pending;
     Registration* r = ready_.pop(pending);
@@ -277,7 +292,7 @@ short EpollSet::look_again(Registration* r, short pending) {
     // The kernel tells an edge once only, so it is asked for the part that it has.
     const bool asks = (pending & kRouteChange) != 0 ||
                       (r->has(EPOLLET) && r->socket->ask_kernel(event_bits::plain(r->wanted())) != 0);
-    answer = r->answer(asks ? kernels_part(*r) : short{0});
+    answer = r->answer(asks ? r->kernels_part() : short{0});
   }
   if (answer == 0 && r->has(EPOLLET)) has_news(*r, 0, pending);
   // The answer may have found that the lane has ended.

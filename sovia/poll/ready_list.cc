@@ -6,6 +6,7 @@ namespace viaduct::sovia {
 
 bool ReadyList::add(Registration& r, short pending) {
   const std::lock_guard guard(mutex_);
+  if ((pending & kRouteChange) != 0) route_change_ = true;
   r.pending |= pending;
   if (r.listed) return false;
   r.listed = true;
@@ -29,11 +30,6 @@ Registration* ReadyList::pop(short& pending) {
 void ReadyList::remove(Registration& r) {
   const std::lock_guard guard(mutex_);
   if (r.listed) unlink(r);
-}
-
-short ReadyList::pending(const Registration& r) {
-  const std::lock_guard guard(mutex_);
-  return r.pending;
 }
 
 short ReadyList::take(Registration& r) {

@@ -16,8 +16,9 @@ class ReadyList {
   bool add(Registration& r, short pending);
   // Takes the first registration off the list. nullptr: it is empty.
   Registration* pop(short& pending);
+  // Whether a change of routes (kRouteChange) has been added since this was asked last.
+  bool take_route_change() { return route_change_.load(std::memory_order_relaxed) && route_change_.exchange(false); }
   void remove(Registration& r);
-  short pending(const Registration& r);
   // As remove(); returns the registration's changes.
   short take(Registration& r);
 
@@ -27,6 +28,7 @@ class ReadyList {
   void unlink(Registration& r);
 
   std::atomic<int> size_{0};
+  std::atomic<bool> route_change_{false};
   std::mutex mutex_;  // for what follows
   Registration* first_ = nullptr;
   Registration* last_ = nullptr;

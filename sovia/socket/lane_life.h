@@ -70,6 +70,7 @@ bool send_in_kernel_at_once(Socket& socket, int fd, KernelCall&& call, ssize_t& 
     if (socket.link.end != nullptr || socket.modes.blocks(fd, 0) || socket.tx.shut) return false;
     if (!socket.tx.unacked.empty() || socket.reset) return false;
     result = call();
+    if (result < 0) socket.tx.count_filled();
   }
   note_kernel_bytes(socket, fd, Direction::kSending, result);
   return true;
