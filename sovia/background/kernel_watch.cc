@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "sovia/background/background_state.h"
@@ -23,7 +22,6 @@ constexpr std::uint64_t kLookNs = 1'000 * kMs;     // between two looks at all c
 constexpr std::uint64_t kSilenceNs = 5'000 * kMs;  // between two signs of life
 constexpr std::uint64_t kForeignNs = 5'000 * kMs;  // by then a lane that has broken at the peer has broken here
 constexpr std::uint64_t kPulseNs = 20 * kMs;       // for the kernel's timer, which counts in ticks of up to 10 ms
-constexpr int kProbeAtOnce = 1;                    // of TCP_KEEPIDLE, in seconds
 
 constinit std::uint64_t g_look_at = 0;
 
@@ -51,17 +49,21 @@ void give_up_lane(LaneEndpoint& end) {
 }
 
 // Has the kernel send a keep-alive probe at once. No other call of an unprivileged program makes it send a packet
-// without data. The options are the program's again a moment later.
+// without data. The options are the program's again a moment later, or when the lane is left, as another program may get
+// the socket then.
 void begin_sign_of_life(LaneEndpoint& end, std::uint64_t now) {
   end.life_at = now + kSilenceNs;
   if (!has_descriptor(end)) return;
+  const std::scoped_lock guard(end.lane.lock());
+  if (end.lane.control.leaves() || end.lane.control.sending() >= Lane::State::kEnding) return;
   const int on = option(end.fd, SOL_SOCKET, SO_KEEPALIVE);
   const int idle = option(end.fd, IPPROTO_TCP, TCP_KEEPIDLE);
   if (on < 0 || idle < 0) return;
-  end.kept_alive = on, end.kept_idle = idle;
+  end.kept_alive = on;
+  end.kept_idle = idle;
   end.life_at = now + kPulseNs;
   set_option(end.fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(end.fd, IPPROTO_TCP, TCP_KEEPIDLE, kProbeAtOnce);
+  set_option(end.fd, IPPROTO_TCP, TCP_KEEPIDLE, LaneEndpoint::kProbeAtOnce);
 }
 
 // Bytes that the peer's program has sent past its library: they would never be read.
@@ -104,12 +106,7 @@ void look_at_connections(std::uint64_t now) {
 }  // namespace
 
 void end_sign_of_life(LaneEndpoint& end) {
-  if (end.kept_idle < 0) return;
-  const int idle = std::exchange(end.kept_idle, -1);
-  // A program that has set the option meanwhile keeps what it has set.
-  if (!has_descriptor(end) || option(end.fd, IPPROTO_TCP, TCP_KEEPIDLE) != kProbeAtOnce) return;
-  set_option(end.fd, IPPROTO_TCP, TCP_KEEPIDLE, idle);
-  set_option(end.fd, SOL_SOCKET, SO_KEEPALIVE, end.kept_alive);
+  if (end.kept_idle >= 0 && has_descriptor(end)) end.end_sign_of_life(end.fd);
 }
 
 void watch_kernel_connections() {

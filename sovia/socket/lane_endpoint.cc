@@ -1,9 +1,13 @@
 #include "sovia/socket/lane_endpoint.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <mutex>
 
+#include "sovia/process/libc.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia {
@@ -33,6 +37,17 @@ void LaneEndpoint::arrived(const ProcessNic::Arrival& arrival) {
   if (news) what |= POLLOUT;
   if ((changes & (LaneChange::kState | LaneChange::kSinks)) != 0) what |= kRouteChange;
   asker.changed(what);
+}
+
+void LaneEndpoint::end_sign_of_life(int fd) {
+  if (kept_idle.load() < 0) return;
+  const int idle = kept_idle.exchange(-1);
+  int now = 0;
+  socklen_t length = sizeof now;
+  // A program that has set the option meanwhile keeps what it has set.
+  if (idle < 0 || libc::getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &now, &length) != 0 || now != kProbeAtOnce) return;
+  libc::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  libc::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kept_alive, sizeof kept_alive);
 }
 
 void LaneEndpoint::give_up() {

@@ -46,6 +46,13 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
     return pins != 0;
   }
 
+  // The program's TCP_KEEPIDLE while the kernel's connection gives a sign of life (background/kernel_watch.h); -1: it does
+  // not. Set with the lane locked.
+  std::atomic<int> kept_idle{-1};
+  static constexpr int kProbeAtOnce = 1;  // of TCP_KEEPIDLE, in seconds
+  // The options of the kernel's connection are the program's again. `fd`: a descriptor of the socket.
+  void end_sign_of_life(int fd);
+
   // --- the background thread's
   std::uint64_t asked_at = 0, give_up_at = 0;
   int fd = -1;                        // a descriptor of the socket, as long as it is open
@@ -75,7 +82,7 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   std::size_t last_unsent = 0;
   std::uint64_t life_at = 0;          // when the kernel's connection is to give a sign of life, or has given it
   std::uint64_t foreign_at = 0;       // when bytes that passed by the lane were first seen; 0: there are none
-  int kept_alive = 0, kept_idle = -1; // the program's SO_KEEPALIVE and TCP_KEEPIDLE meanwhile; -1: no sign is given now
+  int kept_alive = 0;                 // the program's SO_KEEPALIVE meanwhile; written before kept_idle
 
   // --- the lane's lock guards it
   std::uint64_t corked_until = 0;     // time limit of data held back for TCP_CORK

@@ -187,6 +187,7 @@ LaneEndpoint* Socket::begin_leaving(int fd, Reason why) {
     sending_changed(RouteEvent::kLaneEnded);
     link.shown.set(ShownSocket::Way::kKernel, why);
   }
+  end->end_sign_of_life(fd);
   counters::fell(why);
   SOVIA_LOG("%d: leaves the lane: %s", fd, text_of(why));
   return end;
