@@ -165,7 +165,7 @@ ssize_t send_by_kernel(KernelCall&& call) {
   return kernel_sent(call());
 }
 
-// These are not inlined either, for the same reason.
+// Not inlined, as send_by_lane().
 [[gnu::noinline]] ssize_t send_as_message(int fd, const void* data, size_t bytes, int flags) {
   return keeping_errno([&] { return messages::send(fd, data, bytes, flags); });
 }

@@ -24,8 +24,8 @@ struct KernelPlan {
   bool operator==(const KernelPlan&) const = default;
 };
 
-// The knowledge of an edge-triggered program about a socket. It is told again of what it knows if there is news, or if a call has
-// found no more of it since.
+// The knowledge of an edge-triggered program about a socket. It is told again of what it knows if there is news, or if a
+// call has found no more of it since.
 struct Told {
   short events = 0;     // that were told
   short withheld = 0;   // news that could not be told yet, as other bytes come first

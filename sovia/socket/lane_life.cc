@@ -119,7 +119,8 @@ void lane_refused(Socket& socket, Reason why) {
     if (!socket.link.on(LaneEvent::kRefused)) return;  // the lane opened while it was being cancelled
     socket.link.shown.set(ShownSocket::Way::kKernel, why);
     socket.demand.put_off();
-    const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff || why == Reason::kSandbox || why == Reason::kIoUring ||
+    const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
+                       why == Reason::kSandbox || why == Reason::kIoUring ||
                        why == Reason::kOtherNic || why == Reason::kStandardStream ||
                        why == Reason::kPassed || why == Reason::kChosen;
     if ((never || socket.tx.lane_forbidden) && socket.has_nothing_left()) {
