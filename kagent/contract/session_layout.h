@@ -615,6 +615,7 @@ struct Offsets {
 
   static constexpr std::size_t listeners() { return round(sizeof(Header)); }
 
+  Offsets() = default;
   explicit Offsets(const Capacity& c) {
     std::size_t at = round(listeners() + sizeof(Listeners));
     commands = at, at = round(at + kCommands * sizeof(Command));
@@ -669,7 +670,7 @@ class View {
   }
 
   std::byte* base_ = nullptr;
-  Offsets at_{Capacity{}};
+  Offsets at_{};
 };
 
 }  // namespace viaduct::layout

@@ -65,7 +65,7 @@ class Finisher {
   void* stack_ = nullptr;
   bool made_ = false;
   int program_ = 0;                          // the program's process number
-  int program_end_ = -1;                     // the process's own descriptor of it
+  int program_end_ = 0;                      // the process's own descriptor of it
   int* descriptors_ = nullptr;
   int count_ = 0;
 };

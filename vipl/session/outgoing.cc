@@ -66,7 +66,7 @@ class Queue {
  private:
   // The thread of the VI writes the request anew if the descriptor completes meanwhile. Then the answer does not matter,
   // as has_completed() ends the wait.
-  [[gnu::no_sanitize("thread")]] static bool uses(const layout::SlotRequest& request, VIP_MEM_HANDLE memory) {
+  __attribute__((no_sanitize("thread"))) static bool uses(const layout::SlotRequest& request, VIP_MEM_HANDLE memory) {
     if (request.descriptor_handle == memory) return true;
     const unsigned count = request.segment_count;
     if (count > layout::kMaxSegments) return false;

@@ -20,7 +20,7 @@ class RegionTable {
   // False when there is no memory. Memory is taken as entries are used.
   bool create() {
     entries_ = static_cast<Entry*>(sys::map(kBytes, -1));
-    complete_ = true;
+    has_forgotten_ = false;
     return entries_ != nullptr;
   }
   void destroy() {
@@ -38,11 +38,11 @@ class RegionTable {
       entry.handle.store(handle, std::memory_order_release);
       return;
     }
-    complete_ = false;
+    has_forgotten_ = true;
   }
 
   // Whether the table has never forgotten a region.
-  bool complete() const { return complete_; }
+  bool complete() const { return !has_forgotten_; }
 
   // Removes the region with this handle and address and returns its length; 0 when it is not known.
   std::uint64_t remove(std::uint32_t handle, std::uint64_t address) {
@@ -86,7 +86,7 @@ class RegionTable {
   }
 
   Entry* entries_ = nullptr;
-  bool complete_ = true;
+  bool has_forgotten_ = false;
 };
 
 }  // namespace viaduct::vipl

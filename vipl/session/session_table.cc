@@ -9,7 +9,7 @@
 
 namespace viaduct::vipl {
 
-constinit Session g_sessions[kMaxSessions];
+constinit Session g_sessions[kMaxSessions] = {};
 
 namespace registry {
 namespace {
