@@ -132,11 +132,22 @@ class Taking {
   unsigned count_ = 0;
 };
 
+// How much had been posted on a VI at the fork.
+struct Posted {
+  bool known = false;
+  std::uint32_t sends = 0, receives = 0;
+};
+
+Posted posted_at_fork(Session& s, std::uint32_t vi) {
+  const Lock lock(registry::lock());  // another thread may fork
+  if (s.family.posted == nullptr || vi >= s.made_vis()) return {};
+  return {true, s.family.posted[vi][0], s.family.posted[vi][1]};
+}
+
 // Whether nothing was posted on the VI since the fork: then our copy of the parent's memory describes what is posted.
-bool is_as_it_was(const Session& s, const layout::Vi& shared, std::uint32_t vi) {
-  if (s.family.posted == nullptr || vi >= s.family.vis) return false;
-  return shared.send.posted.load(std::memory_order_relaxed) == s.family.posted[vi][0] &&
-         shared.receive.posted.load(std::memory_order_relaxed) == s.family.posted[vi][1];
+bool is_as_it_was(const layout::Vi& shared, const Posted& before) {
+  return before.known && shared.send.posted.load(std::memory_order_relaxed) == before.sends &&
+         shared.receive.posted.load(std::memory_order_relaxed) == before.receives;
 }
 
 }  // namespace
@@ -151,13 +162,14 @@ VIP_RETURN VipxTakeVi(VIP_VI_HANDLE vi) {
   const std::uint32_t index = inside.handle().index();
   const viaduct::layout::Vi& shared = session.view.vi(index);
   if (session.over()) return VIP_ERROR_RESOURCE;
+  const Posted before = posted_at_fork(session, index);  // the registry's lock comes before those of queues
   const Taking locks(session, index);
   const std::uint32_t generation = shared.send.generation.load();
   if (generation == 0 || ((generation ^ inside.handle().generation()) & kGenerationMask) != 0) {
     return VIP_INVALID_PARAMETER;
   }
   if (shared.send.owner.load() == session.member) return VIP_SUCCESS;
-  if (!is_as_it_was(session, shared, index)) return VIP_INVALID_STATE;
+  if (!is_as_it_was(shared, before)) return VIP_INVALID_STATE;
   const auto take = [&] {
     Command command(session, viaduct::layout::Op::kTakeVi);
     command->vi = index;

@@ -132,7 +132,7 @@ struct Session {
     // the first fork.
     std::uint32_t (*posted)[2];
     std::uint32_t joined;    // what `id` will be
-    std::uint32_t vis;       // VIs that were ever made here lie below this
+    std::uint32_t vis;       // VIs that were ever made here lie below this; see made_vis()
   } family;
 
   static constexpr std::uint32_t kOpen = 1u << 16;

@@ -92,7 +92,7 @@ void note_posted(Session& s) {
   if (s.family.posted == nullptr) {
     s.family.posted = static_cast<std::uint32_t(*)[2]>(sys::map(posted_bytes(s), -1));
   }
-  for (std::uint32_t vi = 0; s.family.posted != nullptr && vi < s.family.vis; ++vi) {
+  for (std::uint32_t vi = 0; s.family.posted != nullptr && vi < s.made_vis(); ++vi) {
     const layout::Vi& shared = s.view.vi(vi);
     if (shared.send.owner.load(std::memory_order_relaxed) != s.member) continue;
     s.family.posted[vi][0] = shared.send.posted.load(std::memory_order_relaxed);
