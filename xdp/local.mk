@@ -35,6 +35,7 @@ xdp_sources = $(granted_port_sources) \
 	xdp/grant/child_set.h \
 	xdp/host_port.cc xdp/host_port.h \
 	xdp/own_frames.h \
+	xdp/thread_annotations.h \
 	xdp/grant/macvlan.cc xdp/grant/macvlan.h \
 	xdp/grant/macvlan_relay.cc xdp/grant/macvlan_relay.h \
 	xdp/open_port.cc xdp/open_port.h \

@@ -233,13 +233,17 @@ def circles(files):
     return out
 
 
+# Alignment and annotations (xdp/thread_annotations.h) stand before the name.
+CLASS_NAME = r"\b(?:class|struct)\s+(?:(?:alignas|VIADUCT_\w+)\([^)]*\)\s*|VIADUCT_\w+\s+)*(\w+)"
+
+
 def classes(text):
     """(name, members) of each class: functions and data together, without nested types and aliases."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
     text = re.sub(r"^\s*#.*?(?<!\\)$", "", text, flags=re.M | re.S)
     text = re.sub(r'"(\\.|[^"\\])*"', '""', text)
     at = 0
-    head = re.compile(r"\b(?:class|struct)\s+(?:alignas\([^)]*\)\s*)?(\w+)[^;{}()=]*\{")
+    head = re.compile(CLASS_NAME + r"[^;{}()=]*\{")
     for match in head.finditer(text):
         depth, members, statement, at = 1, 0, "", match.end()
         while depth > 0 and at < len(text):
@@ -275,7 +279,7 @@ def classes(text):
 def bases(text):
     """(name, base classes) of each class that has some."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
-    head = re.compile(r"\b(?:class|struct)\s+(?:alignas\([^)]*\)\s*)?(\w+)(?:\s+final)?\s*:([^;{}()=]*)\{")
+    head = re.compile(CLASS_NAME + r"(?:\s+final)?\s*:([^;{}()=]*)\{")
     for match in head.finditer(text):
         names = [re.sub(r"<.*|\b(public|private|protected|virtual)\b|\s|.*::", "", each)
                  for each in match.group(2).split(",")]
