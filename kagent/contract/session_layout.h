@@ -48,6 +48,7 @@
 #include <cstdint>
 
 #include "kagent/contract/flow.h"
+#include "kagent/contract/lock_word.h"
 
 namespace viaduct::layout {
 
@@ -329,15 +330,15 @@ using Ring = RingEntry[kRingEntries];
 
 // One work queue of a VI as the client sees it; the driver reads `sleepers` only.
 struct alignas(kLine) WorkQueue {
-  std::atomic<std::uint32_t> lock;      // client's: guards the three below
+  LockWord lock;                        // client's: `posted` and `dequeued` change under it
   std::atomic<std::uint32_t> posted;    // client's: positions filled
   std::atomic<std::uint32_t> dequeued;  // client's: positions taken back by Done or Wait
-  std::uint32_t spare;                  // client's: a slot kept for the next post, or kNoSlot
+  std::uint32_t spare VIADUCT_GUARDED_BY(lock);  // client's: a slot kept for the next post, or kNoSlot
   std::atomic<std::uint32_t> sleepers;  // futex, see SLEEPING
   std::atomic<std::uint32_t> generation;  // client's: generation of the VI that this queue serves, or 0
   std::atomic<std::uint32_t> announced;   // client's: positions below it were seen on the CQ
   std::uint32_t cq;                       // client's: 0: none, else 1 + index
-  std::uint32_t overrun;                  // client's: 1: the last post found no room
+  std::uint32_t overrun VIADUCT_GUARDED_BY(lock);  // client's: 1: the last post found no room
   std::atomic<std::uint32_t> owner;       // client's, then the driver's: the member that uses the VI
   // Client's, of send queues: equal to `generation` while the program has more to send than it has posted and drafted,
   // see VipxSetMore. If the program dies meanwhile, the peer is told that something is missing.
@@ -406,7 +407,7 @@ inline std::uint64_t cq_tag(std::uint32_t position, std::uint32_t generation) {
 
 struct alignas(kLine) Cq {
   // client's
-  std::atomic<std::uint32_t> lock;      // guards `consumed` among the client's threads
+  LockWord lock;                        // `consumed` changes under it
   std::atomic<std::uint32_t> consumed;  // positions taken; the driver reads it to find room
   std::atomic<std::uint32_t> sleepers;  // futex, see SLEEPING
   std::atomic<std::uint32_t> owner;     // as WorkQueue::owner

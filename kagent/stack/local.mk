@@ -16,6 +16,7 @@ stack_sources = \
 	kagent/contract/idle.h \
 	kagent/contract/spin_time.h \
 	kagent/contract/iovec_cursor.h \
+	kagent/contract/lock_word.h \
 	kagent/contract/random_pool.h \
 	kagent/contract/report.h \
 	kagent/contract/session_layout.h \

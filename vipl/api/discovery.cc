@@ -13,9 +13,9 @@ namespace {
 
 // Lets one discovery of a session run at a time, as driver and session have room for one answer. The owner waits for
 // the network meanwhile, so this is not a Lock: it is taken from an owner that has died.
-class Turn {
+class VIADUCT_SCOPED_CAPABILITY Turn {
  public:
-  explicit Turn(std::atomic<std::uint32_t>& owner) : owner_(owner) {
+  explicit Turn(LockWord& owner) VIADUCT_ACQUIRE(owner) : owner_(owner) {
     const auto self = static_cast<std::uint32_t>(sys::thread());
     constexpr std::uint64_t kLookEveryNs = 1'000'000;
     for (;;) {
@@ -28,7 +28,7 @@ class Turn {
       sys::futex_wait(owner_, other, now_ns() + kLookEveryNs);
     }
   }
-  ~Turn() {
+  ~Turn() VIADUCT_RELEASE() {
     owner_.store(0);
     sys::futex_wake(owner_, 1);
   }
@@ -36,7 +36,7 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
 
  private:
-  std::atomic<std::uint32_t>& owner_;
+  LockWord& owner_;
 };
 
 }  // namespace

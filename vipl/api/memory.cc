@@ -1,7 +1,6 @@
 // Protection tags and registered memory.
 #include "vipl/api/attributes.h"
 #include "vipl/session/command.h"
-#include "vipl/process/lock.h"
 #include "vipl/session/outgoing.h"
 #include "vipl/session/session_guard.h"
 
@@ -44,10 +43,7 @@ VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VI
   const VIP_RETURN result = command.run();
   if (result != VIP_SUCCESS) return result;
   if (command->handle == 0) return VIP_ERROR_RESOURCE;
-  {
-    Lock lock(session.lock);
-    session.regions.insert(command->handle, address, Length);
-  }
+  session.regions.insert(command->handle, address, Length);
   *MemoryHandle = command->handle;
   return VIP_SUCCESS;
 }
@@ -64,17 +60,11 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
   outgoing::wait_for_memory(session, MemoryHandle, patience);
   // Another thread may be given the same handle as soon as the driver has it back. So the handle is taken off the
   // table before, and put back if the driver refuses.
-  std::uint64_t length = 0;
-  bool may_have_been = false;
-  {
-    Lock lock(session.lock);
-    length = session.regions.remove(MemoryHandle, command->memory.address);
-    may_have_been = length != 0 || !session.regions.complete();
-  }
+  const std::uint64_t length = session.regions.remove(MemoryHandle, command->memory.address);
+  const bool may_have_been = length != 0 || !session.regions.complete();
   const VIP_RETURN result = command.run();
   if (command.lost()) return may_have_been ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
   if (result != VIP_SUCCESS && length != 0) {
-    Lock lock(session.lock);
     session.regions.insert(MemoryHandle, reinterpret_cast<std::uint64_t>(VirtualAddress), length);
   }
   return result;

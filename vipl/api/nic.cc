@@ -184,7 +184,7 @@ VIP_RETURN VipxSetFinisher(VIP_NIC_HANDLE nic, VIPX_STEP step, VIP_PVOID context
   session.finisher.stop();
   if (step == nullptr) return VIP_SUCCESS;
   const auto descriptors = [](const void* of, int* fds, int most) {
-    const Lock lock(registry::lock());
+    const Lock lock(registry::g_lock);
     return registry::descriptors(*static_cast<const Session*>(of), fds, most);
   };
   return session.finisher.start(&session, descriptors, session.driver, step, context) ? VIP_SUCCESS : VIP_ERROR_RESOURCE;

@@ -251,7 +251,7 @@ int VipxDescriptors(int* fds, int most) {
     if (fds != nullptr && count < most) fds[count] = fd;
     ++count;
   };
-  Lock lock(registry::lock());
+  Lock lock(registry::g_lock);
   add(agent_monitor::agent_wake());
   for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
     const Session& s = registry::at(i);

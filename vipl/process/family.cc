@@ -139,7 +139,7 @@ struct Posted {
 };
 
 Posted posted_at_fork(Session& s, std::uint32_t vi) {
-  const Lock lock(registry::lock());  // another thread may fork
+  const Lock lock(registry::g_lock);  // another thread may fork
   if (s.family.posted == nullptr || vi >= s.made_vis()) return {};
   return {true, s.family.posted[vi][0], s.family.posted[vi][1]};
 }

@@ -5,7 +5,7 @@
 
 namespace viaduct::vipl {
 
-void Lock::contend(std::atomic<std::uint32_t>& word, std::uint32_t held) {
+void Lock::contend(LockWord& word, std::uint32_t held) {
   constexpr int kTries = 64;
   constexpr std::uint64_t kLookAgainNs = 10'000'000;
   for (int i = 0; i < kTries; ++i) {
@@ -27,12 +27,12 @@ void Lock::contend(std::atomic<std::uint32_t>& word, std::uint32_t held) {
   }
 }
 
-void Lock::release_of(std::atomic<std::uint32_t>& word, std::uint32_t member) {
+void Lock::release_of(LockWord& word, std::uint32_t member) {
   if ((word.load() & ~layout::kLockWanted) != 1 + member) return;
   word.store(kFree);
   sys::futex_wake(word);
 }
 
-void Lock::wake(std::atomic<std::uint32_t>& word) { sys::futex_wake(word, 1); }
+void Lock::wake(LockWord& word) { sys::futex_wake(word, 1); }
 
 }  // namespace viaduct::vipl

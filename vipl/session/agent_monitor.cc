@@ -18,11 +18,11 @@ namespace {
 
 constexpr int kReapEveryMs = 20;  // while closed sessions wait for threads to leave them
 
-bool g_running;
-int g_agent_wake = -1;
+bool g_running VIADUCT_GUARDED_BY(registry::g_lock);
+int g_agent_wake VIADUCT_GUARDED_BY(registry::g_lock) = -1;
 
 // `port_is_left`: the port is still there, so that its peers can be told.
-void lose(Session& s, bool port_is_left = false) {
+void lose(Session& s, bool port_is_left = false) VIADUCT_REQUIRES(registry::g_lock) {
   explain(s.view_bytes == 0 ? "the agent of %s disappeared; the session is lost"
                             : "the process that opened %s ended; the session is lost", s.nic.name);
   registry::lose(s);
@@ -39,6 +39,7 @@ struct Watched {
 };
 
 constexpr std::size_t kMostWatched = 1 + 2 * kMaxSessions + 8 * AttachedProcesses::kMost;
+// Of the thread alone, so that it can sleep in poll() without the lock.
 pollfd g_fds[kMostWatched];
 Watched g_watched[kMostWatched];
 
@@ -48,7 +49,7 @@ void watch(std::size_t& count, int fd, const Watched& watched) {
   g_watched[count++] = watched;
 }
 
-void watch(std::size_t& count, Session& s) {
+void watch(std::size_t& count, Session& s) VIADUCT_REQUIRES(registry::g_lock) {
   const auto number = static_cast<std::uint8_t>(s.number);
   const std::uint32_t key = s.key.load();
   watch(count, reattach::is(s) ? s.reattach.socket : s.socket, {Watched::What::kSocket, number, 0, key});
@@ -96,7 +97,7 @@ bool hear_agent(Session& s, short events) {
 
 // Looks at what poll() said of a descriptor. Anything but silence on a socket is the other side's end, unless
 // hear_agent() finds a message.
-void judge(const pollfd& polled, const Watched& watched) {
+void judge(const pollfd& polled, const Watched& watched) VIADUCT_REQUIRES(registry::g_lock) {
   if (polled.revents == 0) return;
   Session& s = registry::at(watched.number);
   if (s.key.load() != watched.key || s.lost.load()) return;
@@ -120,7 +121,7 @@ void judge(const pollfd& polled, const Watched& watched) {
 }
 
 // Goes on with the sessions that have no agent; returns how long poll() may sleep at most.
-int look_after_reattaching(int timeout_ms) {
+int look_after_reattaching(int timeout_ms) VIADUCT_REQUIRES(registry::g_lock) {
   for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
     Session& s = registry::at(i);
     if (s.state != Session::State::kOpen || s.lost.load() || !reattach::is(s)) continue;
@@ -139,7 +140,7 @@ void* run(void*) {
     std::size_t count = 1;
     int timeout_ms = -1;
     {
-      Lock lock(registry::lock());
+      Lock lock(registry::g_lock);
       g_fds[0] = {g_agent_wake, POLLIN, 0};
       const bool reaps = registry::reap();
       timeout_ms = look_after_reattaching(reaps ? kReapEveryMs : -1);
@@ -157,9 +158,9 @@ void* run(void*) {
     if (sys::poll(g_fds, count, timeout_ms) <= 0) continue;
     if (g_fds[0].revents != 0) {
       std::uint64_t rings;
-      sys::read(g_agent_wake, &rings, sizeof rings);
+      sys::read(g_fds[0].fd, &rings, sizeof rings);
     }
-    Lock lock(registry::lock());
+    Lock lock(registry::g_lock);
     for (std::size_t i = 1; i < count; ++i) judge(g_fds[i], g_watched[i]);
   }
   return nullptr;

@@ -4,24 +4,24 @@
 #ifndef VIADUCT_VIPL_SESSION_AGENT_MONITOR_H
 #define VIADUCT_VIPL_SESSION_AGENT_MONITOR_H
 
+#include "vipl/session/session.h"
+
 namespace viaduct::vipl::agent_monitor {
 
-// All functions but await_end() are called under the registry's lock.
-
 // Starts the thread unless it runs, and makes it look at the sessions again. False if it can't be started.
-bool start();
+bool start() VIADUCT_REQUIRES(registry::g_lock);
 
 // Makes it look at the sessions again.
-void look_again();
+void look_again() VIADUCT_REQUIRES(registry::g_lock);
 
 // The descriptor that look_again() writes to; -1: none.
-int agent_wake();
+int agent_wake() VIADUCT_REQUIRES(registry::g_lock);
 
 // Waits until the thread has ended, 0.1 s at most. To be called when no session is left.
-void await_end();
+void await_end() VIADUCT_EXCLUDES(registry::g_lock);
 
 // To be called in a forked child: the thread is not there.
-void forget();
+void forget() VIADUCT_REQUIRES(registry::g_lock);
 
 }  // namespace viaduct::vipl::agent_monitor
 

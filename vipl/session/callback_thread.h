@@ -14,21 +14,22 @@ namespace viaduct::vipl::callback_thread {
 // All functions are called inside the session (SessionGuard).
 
 // Makes sure that the thread runs. False if it can't be made.
-bool start(Session& session);
+bool start(Session& session) VIADUCT_EXCLUDES(session.notify_lock);
 
 // Sets the handler for asynchronous errors; nullptr: the default one.
-void set_error_handler(Session& session, VIP_ERROR_HANDLER handler, void* context);
+void set_error_handler(Session& session, VIP_ERROR_HANDLER handler, void* context)
+    VIADUCT_EXCLUDES(session.lock);
 
 // Asks for one call when the queue has completed something more. VIP_SUCCESS or
 // VIP_ERROR_RESOURCE.
-VIP_RETURN notify(Session& session, const Notification& wanted);
+VIP_RETURN notify(Session& session, const Notification& wanted) VIADUCT_EXCLUDES(session.notify_lock);
 
 // Forgets the calls asked for with this VI or CQ.
-void cancel(Session& session, Handle object);
+void cancel(Session& session, Handle object) VIADUCT_EXCLUDES(session.notify_lock);
 
 // An error that the library itself has found. `op`: as in layout::ErrorEvent.
 void raise(Session& session, VIP_VI_HANDLE vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code,
-           VIP_ULONG op);
+           VIP_ULONG op) VIADUCT_EXCLUDES(session.lock);
 
 }  // namespace viaduct::vipl::callback_thread
 

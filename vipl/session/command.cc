@@ -21,20 +21,21 @@ void give_command_slot(const layout::View& view, std::uint32_t slot) {
 }
 
 // While this object lives, the session's control session is not replaced by that of a new agent. `can_drift`: it could
-// be.
-class ControlLock {
+// be; if not, nobody needs the lock, and Clang may take it for held.
+class VIADUCT_SCOPED_CAPABILITY ControlLock {
  public:
-  ControlLock(Session& session, bool can_drift) : word_(can_drift ? &session.control_lock : nullptr) {
+  ControlLock(Session& session, bool can_drift) VIADUCT_ACQUIRE(session.control_lock)
+      : word_(can_drift ? &session.control_lock : nullptr) {
     if (word_ != nullptr) Lock::acquire(*word_);
   }
-  ~ControlLock() {
+  ~ControlLock() VIADUCT_RELEASE() {
     if (word_ != nullptr) Lock::release(*word_);
   }
   ControlLock(const ControlLock&) = delete;
   ControlLock& operator=(const ControlLock&) = delete;
 
  private:
-  std::atomic<std::uint32_t>* word_;
+  LockWord* word_;
 };
 
 // Takes back the command of a thread that was cancelled in run(), so that no request is given to it.

@@ -60,8 +60,8 @@ class CompletionQueue {
 
   enum class Next { kEntry, kStale, kNone, kGone };
   Next next(Entry& entry);
-  bool current(const layout::CqEntry& entry) const;
-  void feed();
+  bool current(const layout::CqEntry& entry) const VIADUCT_REQUIRES(queue_.lock);
+  void feed() VIADUCT_EXCLUDES(queue_.lock);
   bool take_flushed(Entry& entry);
 
   Session& session_;

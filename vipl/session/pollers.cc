@@ -61,6 +61,12 @@ void Poller::forget() {
 
 bool Poller::was_taken() const { return layout::was_taken(word->load(), before); }
 
+void Pollers::clear() {
+  lock_.store(0);
+  const Lock lock(lock_);
+  first_ = nullptr;
+}
+
 void Pollers::enter(Poller& poller) {
   Lock lock(lock_);
   poller.in = this;

@@ -18,6 +18,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kagent/contract/lock_word.h"
+
 struct pollfd;
 
 namespace viaduct::vipl {
@@ -46,7 +48,7 @@ struct Poller {
 class Pollers {
  public:
   // Makes the list empty; to be called when no thread is in it.
-  void clear() { lock_.store(0), first_ = nullptr; }
+  void clear();
 
   void enter(Poller& poller);
   void leave(Poller& poller);
@@ -65,11 +67,11 @@ class Pollers {
   void hear(Poller& poller);
 
  private:
-  static void wake(Poller& poller);
-  static void empty(Poller& poller);
+  void wake(Poller& poller) VIADUCT_REQUIRES(lock_);
+  void empty(Poller& poller) VIADUCT_REQUIRES(lock_);
 
-  std::atomic<std::uint32_t> lock_{0};
-  Poller* first_ = nullptr;
+  LockWord lock_;
+  Poller* first_ VIADUCT_GUARDED_BY(lock_) = nullptr;
 };
 
 }  // namespace viaduct::vipl

@@ -66,7 +66,7 @@ bool take(Session& s, const Hello& hello) {
   return moved;
 }
 
-void close_socket(Session& s) {
+void close_socket(Session& s) VIADUCT_REQUIRES(registry::g_lock) {
   if (s.reattach.socket >= 0) sys::close(s.reattach.socket);
   s.reattach.socket = -1;
 }

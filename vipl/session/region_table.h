@@ -3,7 +3,7 @@
 // an address that a wrong descriptor gives.
 //
 // A table that forgets what does not fit: data of unknown regions is left for the driver to fetch.
-// Readers take no lock; writers hold one of their own.
+// Threads that ask whether it covers something take no lock; those that change it do.
 #ifndef VIADUCT_VIPL_SESSION_REGION_TABLE_H
 #define VIADUCT_VIPL_SESSION_REGION_TABLE_H
 
@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "vipl/process/lock.h"
 #include "vipl/process/sys.h"
 
 namespace viaduct::vipl {
@@ -19,6 +20,7 @@ class RegionTable {
  public:
   // False when there is no memory. Memory is taken as entries are used.
   bool create() {
+    const Lock lock(lock_);
     entries_ = static_cast<Entry*>(sys::map(kBytes, -1));
     has_forgotten_ = false;
     return entries_ != nullptr;
@@ -27,9 +29,12 @@ class RegionTable {
     if (entries_ != nullptr) sys::unmap(entries_, kBytes);
     entries_ = nullptr;
   }
+  // To be called when no thread is in it: in a forked child one of the parent's may seem to hold the lock.
+  void unlock() { lock_.store(0); }
 
   // handle is not 0.
   void insert(std::uint32_t handle, std::uint64_t address, std::uint64_t length) {
+    const Lock lock(lock_);
     for (std::uint32_t i = 0; i < kProbes; ++i) {
       Entry& entry = at(handle, i);
       if (entry.handle.load(std::memory_order_relaxed) != 0) continue;
@@ -42,10 +47,14 @@ class RegionTable {
   }
 
   // Whether the table has never forgotten a region.
-  bool complete() const { return !has_forgotten_; }
+  bool complete() {
+    const Lock lock(lock_);
+    return !has_forgotten_;
+  }
 
   // Removes the region with this handle and address and returns its length; 0 when it is not known.
   std::uint64_t remove(std::uint32_t handle, std::uint64_t address) {
+    const Lock lock(lock_);
     for (std::uint32_t i = 0; i < kProbes; ++i) {
       Entry& entry = at(handle, i);
       if (entry.handle.load(std::memory_order_relaxed) != handle) continue;
@@ -86,7 +95,8 @@ class RegionTable {
   }
 
   Entry* entries_ = nullptr;
-  bool has_forgotten_ = false;
+  LockWord lock_;
+  bool has_forgotten_ VIADUCT_GUARDED_BY(lock_) = false;
 };
 
 }  // namespace viaduct::vipl

@@ -8,6 +8,7 @@
 #include "vipl/process/sys.h"
 #include "vipl/process/thread.h"
 #include "vipl/session/agent_monitor.h"
+#include "vipl/session/callback_thread.h"
 #include "vipl/session/debug_log.h"
 #include "vipl/session/handshake.h"
 #include "vipl/session/session_table.h"
@@ -17,30 +18,29 @@
 namespace viaduct::vipl::registry {
 namespace {
 
-std::uint32_t g_next;  // where to look for a free session first
-bool g_prepared;
+std::uint32_t g_next VIADUCT_GUARDED_BY(g_lock);  // where to look for a free session first
+bool g_prepared VIADUCT_GUARDED_BY(g_lock);
 
 // --- fork. The child shares the parent's descriptors and segments: it lets go of them quietly, for
 // the parent's sessions go on. To attach it needs only its copy of the parent's own memory.
 
 // Notes what the child will have a copy of: what was posted so far on the queues that are ours.
-void note_fork(Session& s) {
+void note_fork(Session& s) VIADUCT_REQUIRES(g_lock) {
   s.family.parent = s.family.id;
   s.family.forks = s.view.header().forks.fetch_add(1) + 1;
   note_posted(s);
 }
 
-void before_fork() {
-  Lock::acquire(lock());
+void before_fork() VIADUCT_ACQUIRE(g_lock) {
+  Lock::acquire(g_lock);
   for (Session& s : g_sessions) {
     if (s.state == Session::State::kOpen && !s.over()) note_fork(s);
   }
 }
 
-void after_fork_in_parent() { Lock::release(lock()); }
+void after_fork_in_parent() VIADUCT_RELEASE(g_lock) { Lock::release(g_lock); }
 
-void after_fork_in_child() {
-  lock().store(0);
+void after_fork_in_child() VIADUCT_RELEASE(g_lock) {
   for (Session& s : g_sessions) {
     s.finisher.forget();
     if (s.state == Session::State::kFree || s.state == Session::State::kForked) continue;
@@ -56,9 +56,10 @@ void after_fork_in_child() {
   }
   thread_registry::forget_other_threads();
   agent_monitor::forget();
+  Lock::release(g_lock);
 }
 
-bool prepare() {
+bool prepare() VIADUCT_REQUIRES(g_lock) {
   if (g_prepared) return true;
   look_at_processors();
   thread_registry::prepare();
@@ -88,7 +89,7 @@ bool map_view(Hello& hello, Session& s) {
   return make_memory(s);
 }
 
-Session* find_free() {
+Session* find_free() VIADUCT_REQUIRES(g_lock) {
   for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
     const std::uint32_t number = (g_next + i) % kMaxSessions;
     if (g_sessions[number].state != Session::State::kFree) continue;
@@ -106,14 +107,18 @@ Session* find_free() {
 }
 
 // Sets the first values of a session; everything else has been set before.
-void begin(Session& s) {
+void begin(Session& s) VIADUCT_REQUIRES(g_lock) {
   s.reattach = {0, 0, -1};
   s.control_epoch.store(0);
   s.control_lock.store(0);
   s.lost.store(false);
   s.control_lost.store(false);
   s.lock.store(0);
-  s.own_errors.count = 0;
+  {
+    const Lock own(s.lock);
+    s.own_errors.count = 0;
+  }
+  s.regions.unlock();
   s.notify_lock.store(0);
   s.has_callback_thread.store(false);
   s.callback_thread.store(nullptr);
@@ -123,12 +128,12 @@ void begin(Session& s) {
 
 // All sessions are taken, but threads are about to leave some of them that are closed.
 bool crowded() {
-  Lock held(lock());
+  Lock held(g_lock);
   return reap() && find_free() == nullptr;
 }
 
 bool all_free() {
-  Lock held(lock());
+  Lock held(g_lock);
   for (const Session& s : g_sessions) {
     if (s.state != Session::State::kFree && s.state != Session::State::kForked) return false;
   }
@@ -138,7 +143,7 @@ bool all_free() {
 // VipCloseNic without freeing the session.
 bool end(Session& s, std::uint32_t number, std::uint32_t key) {
   {
-    Lock held(lock());
+    Lock held(g_lock);
     if (s.key.load() != (Session::kOpen | key)) return false;
     s.key.store(0);
     s.state = Session::State::kClosed;
@@ -148,7 +153,7 @@ bool end(Session& s, std::uint32_t number, std::uint32_t key) {
   // The stack of a granted session tells its peers itself.
   if (s.driver != nullptr) s.driver->finish();
   {
-    Lock held(lock());
+    Lock held(g_lock);
     // For the agent the session ends now. The descriptors are closed when no thread is inside: a thread inside may be
     // about to write to the agent wake, whose number may then belong to another file.
     sys::shutdown(s.socket, SHUT_RDWR);
@@ -175,7 +180,7 @@ bool end(Session& s, std::uint32_t number, std::uint32_t key) {
 VIP_RETURN open(Hello& hello, Session*& session) {
   constexpr int kNaps = 100;
   for (int i = 0; i < kNaps && crowded(); ++i) nap();
-  Lock held(lock());
+  Lock held(g_lock);
   reap();
   Session* const s = prepare() ? find_free() : nullptr;
   if (s == nullptr) {
@@ -208,8 +213,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   s->spin_ns = spin_time(hello.answer.busy_poll_us);
   s->spin_times.clear();
   shorten_slices();
-  s->error_handler = nullptr;
-  s->error_context = nullptr;
+  callback_thread::set_error_handler(*s, nullptr, nullptr);
   s->state = Session::State::kOpen;
   if (!agent_monitor::start()) {
     explain("cannot start the thread that watches the agent");
@@ -235,7 +239,7 @@ bool close(std::uint32_t number, std::uint32_t key) {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     {
-      Lock held(lock());
+      Lock held(g_lock);
       if (!reap()) break;
     }
     sys::yield();
@@ -248,7 +252,7 @@ bool close(std::uint32_t number, std::uint32_t key) {
 VIP_RETURN attach(std::uint32_t number, std::uint32_t key) {
   Session& s = g_sessions[number];
   {
-    Lock held(lock());
+    Lock held(g_lock);
     if (s.key.load() == (Session::kOpen | key)) return VIP_SUCCESS;
     if (s.state != Session::State::kForked || s.nic_part() != key) return VIP_INVALID_PARAMETER;
     s.state = Session::State::kAttaching;
@@ -256,7 +260,7 @@ VIP_RETURN attach(std::uint32_t number, std::uint32_t key) {
   Hello hello;
   VIP_RETURN result = say_attach(s, hello);
   if (result == VIP_SUCCESS && !join_family(s, hello)) result = VIP_ERROR_RESOURCE;
-  Lock held(lock());
+  Lock held(g_lock);
   if (result == VIP_SUCCESS) begin(s);
   if (result == VIP_SUCCESS && !agent_monitor::start()) result = VIP_ERROR_RESOURCE;
   if (result != VIP_SUCCESS) {

@@ -37,6 +37,11 @@ struct Session;
 struct Discovery;
 struct ThreadRecord;
 
+namespace registry {
+// Guards the table of sessions, their states, and what else is said to be the registry's.
+extern constinit LockWord g_lock;
+}  // namespace registry
+
 // A program's wish to be called once when a queue has completed something: VipSendNotify and the
 // like.
 struct Notification {
@@ -69,7 +74,7 @@ struct Session {
   idle::SpinTimes spin_times;     // by the word on which a thread sleeps
   idle::Crowd crowd;              // others that want the processors too
   VIP_DESCRIPTOR** descriptors;   // by slot: the descriptor that was posted with it
-  VIP_VI_ATTRIBUTES* attributes;  // by VI
+  VIP_VI_ATTRIBUTES* attributes VIADUCT_PT_GUARDED_BY(lock);  // by VI
   std::atomic<std::uint64_t>* own_vis;  // a bit for each VI that may be this process's
   int agent_wake;                       // wakes the agent
   int poll_wake;                      // the agent wakes those who poll (control.h)
@@ -83,32 +88,33 @@ struct Session {
   std::atomic<std::uint32_t> key;   // kOpen | nic_key while open, else 0
   std::atomic<bool> lost;           // the agent has gone, or VipCloseNic was called
   std::atomic<bool> control_lost;      // attached to a granted session: the agent has
-  std::atomic<std::uint32_t> lock;  // guards writing to regions, attributes and the error handler
+  LockWord lock VIADUCT_ACQUIRED_AFTER(registry::g_lock);
   RegionTable regions;
-  VIP_ERROR_HANDLER error_handler;
-  VIP_PVOID error_context;
+  VIP_ERROR_HANDLER error_handler VIADUCT_GUARDED_BY(lock);
+  VIP_PVOID error_context VIADUCT_GUARDED_BY(lock);
   struct OwnErrors {  // found by the library, not handed to the program yet
     static constexpr std::uint32_t kMost = 16;  // the last is for the NIC's end
     std::uint32_t count;
     VIP_ERROR_DESCRIPTOR errors[kMost];
-  } own_errors;
-  std::atomic<std::uint32_t> notify_lock;  // guards the two below
-  std::atomic<bool> has_callback_thread;
+  } own_errors VIADUCT_GUARDED_BY(lock);
+  // The locks of queues are taken under it.
+  LockWord notify_lock VIADUCT_ACQUIRED_AFTER(registry::g_lock);
+  std::atomic<bool> has_callback_thread;       // set under notify_lock
   std::atomic<ThreadRecord*> callback_thread;  // the thread that it is, once it has come
   struct Notifications {  // in the order in which they were asked for
     static constexpr std::uint32_t kMost = 1024;
     static constexpr std::size_t kBytes = kMost * sizeof(Notification);
     std::uint32_t count;
     Notification* entries;  // made at the first need
-  } notifications;
+  } notifications VIADUCT_GUARDED_BY(notify_lock);
   Pollers pollers;                        // threads that sleep in VipxPoll
-  std::atomic<std::uint32_t> discoverer;  // the thread that fills `discovery`; 0: none
-  Discovery* discovery;                   // made at the first need
+  LockWord discoverer;  // the thread that fills `discovery`; 0: none
+  Discovery* discovery VIADUCT_GUARDED_BY(discoverer);  // made at the first need
 
   // The number of a granted session's control session: odd while there is none. No other control session takes its
   // place while a thread holds `control_lock`.
   std::atomic<std::uint32_t> control_epoch;
-  std::atomic<std::uint32_t> control_lock;
+  LockWord control_lock VIADUCT_ACQUIRED_AFTER(registry::g_lock);
 
   Finisher finisher;
 
@@ -117,8 +123,9 @@ struct Session {
     std::uint64_t until;     // 0: the session has its agent
     std::uint64_t next_try;
     int socket;              // on it another agent has been asked; -1: none
-  } reattach;
-  enum class State : std::uint8_t { kFree, kOpen, kClosed, kForked, kAttaching } state;
+  } reattach VIADUCT_GUARDED_BY(registry::g_lock);
+  enum class State : std::uint8_t { kFree, kOpen, kClosed, kForked, kAttaching } state
+      VIADUCT_GUARDED_BY(registry::g_lock);
   std::uint8_t generation;
   int socket;
   std::size_t control_bytes, view_bytes;  // of a view that is neither the control session nor the driver's: else 0
@@ -130,7 +137,7 @@ struct Session {
     std::uint32_t forks;     // layout::Header::forks as of the last fork
     // By VI and queue, for VIs that this process had at its last fork: how much had been posted there then. Made at
     // the first fork.
-    std::uint32_t (*posted)[2];
+    std::uint32_t (*posted)[2] VIADUCT_GUARDED_BY(registry::g_lock);
     std::uint32_t joined;    // what `id` will be
     std::uint32_t vis;       // VIs that were ever made here lie below this; see made_vis()
   } family;
@@ -146,7 +153,7 @@ struct Session {
 
   // All VIs that this process has made or can take lie below this.
   std::uint32_t made_vis() { return std::atomic_ref(family.vis).load(std::memory_order_acquire); }
-  void note_made(std::uint32_t vi) {
+  void note_made(std::uint32_t vi) VIADUCT_REQUIRES(lock) {
     if (vi >= family.vis) std::atomic_ref(family.vis).store(vi + 1, std::memory_order_release);
   }
   std::uint32_t own_vi_words() const { return (capacity.vis + 63) / 64; }

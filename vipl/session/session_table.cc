@@ -12,10 +12,13 @@ namespace viaduct::vipl {
 constinit Session g_sessions[kMaxSessions] = {};
 
 namespace registry {
+
+constinit LockWord g_lock;
+
 namespace {
 
-std::atomic<std::uint32_t> g_lock;
-std::uint64_t g_first_slice = 0;  // ns, of the process's first thread before it was shortened; 0: it was not
+// ns, of the process's first thread before it was shortened; 0: it was not.
+std::uint64_t g_first_slice VIADUCT_GUARDED_BY(g_lock) = 0;
 
 // Releases the locks that the first process of a family may have held when it ended.
 void release_locks(layout::Vi& vi) {
@@ -35,7 +38,11 @@ void release_segments(Session& s) {
   s.view = s.control_session = layout::View();
 }
 
+// No thread is inside. A lock that seems to be held is so by a thread that a forked child does not have.
+void has_no_threads([[maybe_unused]] const Session& s) VIADUCT_ASSERT_CAPABILITY(s.notify_lock, s.discoverer) {}
+
 void release_handlers(Session& s) {
+  has_no_threads(s);
   if (s.notifications.entries != nullptr) {
     sys::unmap(s.notifications.entries, Session::Notifications::kBytes);
   }
@@ -44,7 +51,7 @@ void release_handlers(Session& s) {
   s.discovery = nullptr;
 }
 
-void release_memory(Session& s) {
+void release_memory(Session& s) VIADUCT_REQUIRES(g_lock) {
   s.regions.destroy();
   release_handlers(s);
   if (s.family.posted != nullptr) sys::unmap(s.family.posted, posted_bytes(s));
@@ -58,7 +65,7 @@ void release_memory(Session& s) {
   release_segments(s);
 }
 
-void close_descriptors(Session& s) {
+void close_descriptors(Session& s) VIADUCT_REQUIRES(g_lock) {
   for (int* const fd : {&s.socket, &s.agent_wake, &s.poll_wake, &s.granted_segment, &s.umem, &s.control_socket_fd, &s.driver_wakes[0],
                         &s.driver_wakes[1]}) {
     if (*fd >= 0) sys::close(*fd);
@@ -75,8 +82,6 @@ void wake_for_agent(Session& s) {
 }
 
 }  // namespace
-
-std::atomic<std::uint32_t>& lock() { return g_lock; }
 
 Session& at(std::uint32_t number) { return g_sessions[number]; }
 

@@ -17,8 +17,8 @@ std::atomic<bool> g_fence_needed{false};
 
 namespace {
 
-std::atomic<std::uint32_t> g_lock;
-std::atomic<ThreadRecord*> g_records;  // never shrinks
+LockWord g_lock;
+std::atomic<ThreadRecord*> g_records;  // never shrinks; added to under the lock
 std::uint32_t g_forks;
 
 void retire(void* value) {
@@ -32,7 +32,7 @@ void retire(void* value) {
   record->in_use.store(false, std::memory_order_release);
 }
 
-ThreadRecord* unused_record() {
+ThreadRecord* unused_record() VIADUCT_REQUIRES(g_lock) {
   for (ThreadRecord* record = g_records.load(); record != nullptr; record = record->next) {
     if (!record->in_use.load(std::memory_order_acquire)) return record;
   }

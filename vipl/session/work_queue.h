@@ -91,13 +91,13 @@ class WorkQueue {
   }
   void fill(layout::Slot& slot, const VIP_DESCRIPTOR& descriptor, VIP_MEM_HANDLE memory) const;
   bool gather(layout::SlotRequest& request, const VIP_DESCRIPTOR& descriptor) const;
-  VIP_RETURN nothing_posted() const;
+  VIP_RETURN nothing_posted() const VIADUCT_EXCLUDES(queue_.lock);
   void complete(const layout::Slot& slot, VIP_DESCRIPTOR& descriptor) const;
   std::uint32_t flushed_status(const layout::Slot& slot) const;
-  void clear();
+  void clear() VIADUCT_REQUIRES(queue_.lock);
 
-  std::uint32_t take_slot();
-  void give_slot(std::uint32_t slot);
+  std::uint32_t take_slot() VIADUCT_REQUIRES(queue_.lock);
+  void give_slot(std::uint32_t slot) VIADUCT_REQUIRES(queue_.lock);
   std::uint32_t slot_at(std::uint32_t position) const {
     const std::uint64_t word =
         ring_[position % layout::kRingEntries].word.load(std::memory_order_relaxed);
