@@ -1,5 +1,5 @@
 // Which lock guards what, in the words of Clang's thread safety analysis: it finds at compile time what is read or
-// written without its lock. Other compilers see nothing.
+// written without its lock. Other compilers see nothing. tests/tree/locks.test has Clang look.
 //
 //   class VIADUCT_CAPABILITY("mutex") M          a lock
 //   class VIADUCT_SCOPED_CAPABILITY G            holds a lock from its constructor to its destructor
