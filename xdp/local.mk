@@ -34,6 +34,7 @@ xdp_sources = $(granted_port_sources) \
 	xdp/bulk_path.h \
 	xdp/grant/child_set.h \
 	xdp/host_port.cc xdp/host_port.h \
+	xdp/mutex.h \
 	xdp/own_frames.h \
 	xdp/thread_annotations.h \
 	xdp/grant/macvlan.cc xdp/grant/macvlan.h \

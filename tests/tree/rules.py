@@ -23,7 +23,8 @@ VIPL = ["vipl", "vipl/api", "vipl/session", "vipl/granted", "vipl/process"]
 # The rooms of SOVIA from the bottom to the top: each includes those before it.
 SOVIA = ["sovia/sovia.h", "sovia/process", "sovia/lane", "sovia/socket", "sovia/message", "sovia/datagram",
          "sovia/poll", "sovia/background", "sovia/program", "sovia/api"]
-ABOVE_VIPL = ["vipl/vipl.h", "vipl/vipl_ext.h"]
+# What holds locks is below everything.
+ABOVE_VIPL = ["vipl/vipl.h", "vipl/vipl_ext.h", "xdp/mutex.h", "xdp/thread_annotations.h"]
 ROOMS = {
     "xdp": XDP, "xdp/xsk": XDP, "xdp/local": ["xdp", "xdp/xsk"], "xdp/grant": XDP, "xdp/train": XDP,
     "xdp/bpf": XDP,

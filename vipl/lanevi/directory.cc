@@ -47,7 +47,7 @@ Directory::Directory(const LinkNic& nic, const Options& options)
 // If the NIC is closed before, the destructor does not wait for an answer from the link.
 Directory::~Directory() {
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     stopping_ = true;
   }
   ending_.notify_one();
@@ -58,23 +58,23 @@ Directory::~Directory() {
 std::vector<FoundHost> Directory::take() {
   std::uint64_t count;
   [[maybe_unused]] const ssize_t got = read(news_, &count, sizeof count);
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return std::move(found_);
 }
 
 void Directory::run() {
   for (int round = 0;; ++round) {
     options_.peers.empty() ? look_for_all() : look_for_told();
-    std::unique_lock lock(mutex_);
+    const LockGuard lock(mutex_);
     const auto pause = round < kBriskRounds ? kBrisk : kSteady;
-    if (ending_.wait_for(lock, pause, [this] { return stopping_; })) return;
+    if (ending_.wait_for(mutex_, pause, [this]() VIADUCT_REQUIRES(mutex_) { return stopping_; })) return;
   }
 }
 
 void Directory::look_for_told() {
   for (const ToldPeer& peer : options_.peers) {
     {
-      const std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       if (stopping_) return;
     }
     if (const auto address = parse_mac(peer.host)) {
@@ -111,7 +111,7 @@ void Directory::found(const std::string& name, const MacAddress& address) {
   if (!is_new && known->second == address) return;
   known->second = address;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     found_.push_back({name, address});
   }
   const std::uint64_t one = 1;

@@ -4,13 +4,13 @@
 
 #include <condition_variable>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "vipl/lanevi/link_nic.h"
 #include "vipl/lanevi/options.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::lanevi {
 
@@ -44,10 +44,10 @@ class Directory {
   const Options& options_;
   const int news_;
   std::map<std::string, MacAddress> known_;  // the thread's alone
-  std::mutex mutex_;
-  std::condition_variable ending_;
-  bool stopping_ = false;
-  std::vector<FoundHost> found_;
+  Mutex mutex_;
+  std::condition_variable_any ending_;
+  bool stopping_ VIADUCT_GUARDED_BY(mutex_) = false;
+  std::vector<FoundHost> found_ VIADUCT_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 
