@@ -113,8 +113,8 @@ class Driver {
 
   // Between hold() and go_on() the stack neither reads nor changes the control session. hold() returns false if the
   // session ends. `control_session`: the address by which this host's agent is reached from now on; null: as before.
-  bool hold();
-  void go_on(const MacAddress* control_session);
+  bool hold() VIADUCT_TRY_ACQUIRE(true, lock_);
+  void go_on(const MacAddress* control_session) VIADUCT_RELEASE(lock_);
 
   // For another program of this host: GrantedPort::add_local() and end_local(). Takes the file over.
   void add_local(const MacAddress& peer, std::uint64_t program, int file, unsigned end);
@@ -154,7 +154,7 @@ class Driver {
 
   template <class Work>
   VIP_RETURN between_rounds(Work&& work);
-  unsigned round(Cause cause);
+  unsigned round(Cause cause) VIADUCT_REQUIRES(lock_);
   bool serve(Cause cause);
   bool more() const { return segment_.header().doorbells.any(); }
 
@@ -185,13 +185,12 @@ class Driver {
   alignas(GrantedStack) std::byte stack_room_[sizeof(GrantedStack)];
   GrantedStack* stack_ = nullptr;
 
-  // --- under the lock
   struct {
     std::uint32_t idle = 0;    // rounds in a row in which nothing was to be seen
     std::uint64_t now = 0;     // of the last round that read the clock
-  } rounds_;
-  PostBatching post_batching_;
-  bool halted_ = false;        // no more rounds
+  } rounds_ VIADUCT_GUARDED_BY(lock_);
+  PostBatching post_batching_ VIADUCT_GUARDED_BY(lock_);
+  bool halted_ VIADUCT_GUARDED_BY(lock_) = false;  // no more rounds
 
   // --- changing
   alignas(64) TurnLock lock_;

@@ -6,11 +6,13 @@
 #include <atomic>
 #include <cstdint>
 
+#include "xdp/thread_annotations.h"
+
 namespace viaduct::vipl {
 
-class TurnLock {
+class VIADUCT_CAPABILITY("lock") TurnLock {
  public:
-  bool try_take() {
+  bool try_take() VIADUCT_TRY_ACQUIRE(true) {
     for (;;) {
       std::uint32_t seen = kFree;
       if (word_.compare_exchange_strong(seen, kHeld, std::memory_order_acquire)) return true;
@@ -19,7 +21,7 @@ class TurnLock {
   }
 
   // Returns true if another thread has wanted the lock meanwhile.
-  bool release() { return word_.exchange(kFree) == kWanted; }
+  bool release() VIADUCT_RELEASE() { return word_.exchange(kFree) == kWanted; }
 
  private:
   static constexpr std::uint32_t kFree = 0;

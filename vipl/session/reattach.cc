@@ -39,29 +39,31 @@ void close_all(const Hello& hello) {
   for (const int fd : {hello.socket, hello.segment, hello.agent_wake, hello.poll_wake}) sys::close(fd);
 }
 
+void replace_descriptors(Session& s, const Hello& hello) {
+  sys::close(hello.segment);
+  sys::replace(s.agent_wake, hello.agent_wake);
+  sys::replace(s.poll_wake, hello.poll_wake);
+  sys::replace(s.socket, hello.socket);
+}
+
 // Puts what the new agent has sent in the place of what the old one had. False if that is impossible.
 bool take(Session& s, const Hello& hello) {
   void* const fresh = fits(s, hello.answer) ? map_segment(hello) : nullptr;
-  const bool held = fresh != nullptr && s.driver->hold();
   bool moved = false;
-  if (held) {
-    const Lock lock(s.control_lock);
-    copy_listeners(s.control_session.listeners(), layout::View(fresh, hello.answer.capacity).listeners());
-    moved = sys::move_over(fresh, s.control_bytes, s.control_session.base());
+  if (fresh != nullptr && s.driver->hold()) {
+    {
+      const Lock lock(s.control_lock);
+      copy_listeners(s.control_session.listeners(), layout::View(fresh, hello.answer.capacity).listeners());
+      moved = sys::move_over(fresh, s.control_bytes, s.control_session.base());
+    }
+    if (moved) replace_descriptors(s, hello);
+    MacAddress control_session;
+    std::memcpy(control_session.data(), hello.answer.control_session, control_session.size());
+    s.driver->go_on(&control_session);
   }
   if (!moved) {
     if (fresh != nullptr) sys::unmap(fresh, hello.answer.segment_bytes);
     close_all(hello);
-  } else {
-    sys::close(hello.segment);
-    sys::replace(s.agent_wake, hello.agent_wake);
-    sys::replace(s.poll_wake, hello.poll_wake);
-    sys::replace(s.socket, hello.socket);
-  }
-  if (held) {
-    MacAddress control_session;
-    std::memcpy(control_session.data(), hello.answer.control_session, control_session.size());
-    s.driver->go_on(&control_session);
   }
   return moved;
 }
