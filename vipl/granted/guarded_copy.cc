@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 #include <ucontext.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -124,18 +125,23 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   }
 }
 
-bool g_prepared;
+std::atomic<int> g_prepared;  // 0: no, 1: a thread is at it, 2: yes
 
 }  // namespace
 
 void prepare() {
-  if (g_prepared) return;
-  g_prepared = true;
+  if (g_prepared.load(std::memory_order_acquire) == 2) return;
+  int no = 0;
+  if (!g_prepared.compare_exchange_strong(no, 1)) {
+    while (g_prepared.load(std::memory_order_acquire) != 2) continue;
+    return;
+  }
   struct sigaction ours = {};
   ours.sa_sigaction = on_fault;
   ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK | SA_RESTART;
   sigaction(SIGSEGV, &ours, &g_before[0]);
   sigaction(SIGBUS, &ours, &g_before[1]);
+  g_prepared.store(2, std::memory_order_release);
 }
 
 bool copy(void* to, const void* from, std::size_t bytes) {

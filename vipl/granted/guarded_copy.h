@@ -12,7 +12,7 @@
 
 namespace viaduct::vipl::guarded {
 
-// Installs the handler, once in a process. Under the registry's lock.
+// Installs the handler, once in a process. Any thread may call it at any time.
 void prepare();
 
 // False if some of the bytes could not be copied. A length of 1, 2, 4 or 8 is stored in one go.
