@@ -43,6 +43,7 @@ libvipl_sources = \
   vipl/session/handshake.cc vipl/session/handshake.h \
   vipl/session/hello.h \
   vipl/session/registry.cc vipl/session/registry.h \
+  vipl/session/registry_lock.h \
   vipl/session/session_guard.h \
   vipl/session/session_table.cc vipl/session/session_table.h \
   vipl/process/idle.cc vipl/process/idle.h \

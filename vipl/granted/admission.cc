@@ -13,7 +13,7 @@ namespace {
 
 using AttachedProcess = AttachedProcesses::AttachedProcess;
 
-void close(Driver& driver, AttachedProcess& attached_process) {
+void close(Driver& driver, AttachedProcess& attached_process) VIADUCT_REQUIRES(registry::g_lock) {
   // From then on the driver asks nothing of the process.
   if (attached_process.program != 0) driver.leave(attached_process.program);
   attached_process.program = 0;
@@ -24,7 +24,8 @@ void close(Driver& driver, AttachedProcess& attached_process) {
 }
 
 // The attached process has been told when this returns true. Takes `memory` over.
-bool take_in(Driver& driver, AttachedProcess& attached_process, int memory, std::uint32_t parent, std::uint32_t forks) {
+bool take_in(Driver& driver, AttachedProcess& attached_process, int memory, std::uint32_t parent, std::uint32_t forks)
+    VIADUCT_REQUIRES(registry::g_lock) {
   attached_process.memory = sys::out_of_the_way(memory);
   int ends[2];
   if (sys::socketpair(SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, ends) != 0) return false;

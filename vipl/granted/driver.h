@@ -31,6 +31,7 @@
 #include "vipl/granted/turn_lock.h"
 #include "vipl/process/attached_processes.h"
 #include "vipl/session/post_batching.h"
+#include "vipl/session/registry_lock.h"
 #include "xdp/grant/granted_port.h"
 
 namespace viaduct::vipl {
@@ -44,11 +45,12 @@ class Driver {
   // hello, also on failure; its agent wake and segment stay the caller's. nullptr on failure, which is
   // explained. `control_session`: the mapped segment of the session with the agent's stack. `pollers`:
   // threads to wake too.
-  static Driver* make(Hello& hello, const layout::View& control_session, Pollers& pollers);
+  static Driver* make(Hello& hello, const layout::View& control_session, Pollers& pollers)
+      VIADUCT_REQUIRES(registry::g_lock);
 
   // Frees the driver; no thread may be inside. In a forked child, where `abandoned` is true, the stack is left alone:
   // it belongs to the parent.
-  static void destroy(Driver* driver, bool abandoned);
+  static void destroy(Driver* driver, bool abandoned) VIADUCT_REQUIRES(registry::g_lock);
 
   // The session's segment, in memory that the agent can look into when the program has died.
   layout::View segment() const { return segment_; }

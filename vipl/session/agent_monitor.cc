@@ -63,7 +63,7 @@ void watch(std::size_t& count, Session& s) VIADUCT_REQUIRES(registry::g_lock) {
 
 // Reads a message from the agent of a granted session: a process wants to attach, or another program of
 // this host is reached through memory. False: there is none, and so the agent has gone.
-bool hear_agent(Session& s, short events) {
+bool hear_agent(Session& s, short events) VIADUCT_REQUIRES(registry::g_lock) {
   if (s.driver == nullptr || (events & POLLIN) == 0) return false;
   control::LocalPeer message;
   const control::MessageHead& head = message.head;

@@ -4,7 +4,7 @@
 #ifndef VIADUCT_VIPL_SESSION_AGENT_MONITOR_H
 #define VIADUCT_VIPL_SESSION_AGENT_MONITOR_H
 
-#include "vipl/session/session.h"
+#include "vipl/session/registry_lock.h"
 
 namespace viaduct::vipl::agent_monitor {
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "vipl/granted/library_thread.h"
+#include "vipl/session/registry_lock.h"
 
 namespace viaduct::vipl {
 
@@ -29,8 +30,8 @@ class Finisher {
   // Returns when the process is there. False: there can be none, or there is one already. `driver`: the granted
   // session's, or null.
   bool start(const void* session, Descriptors descriptors, Driver* driver, Step step, void* context);
-  // Ends process and thread, and waits for that. Not to be called under the registry's lock.
-  void stop();
+  // Ends process and thread, and waits for that.
+  void stop() VIADUCT_EXCLUDES(registry::g_lock);
   // The session has other descriptors. Does not wait.
   void renew();
   // Whether the process is there.

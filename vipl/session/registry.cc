@@ -68,7 +68,7 @@ bool prepare() VIADUCT_REQUIRES(g_lock) {
 }
 
 // The segment that the stack's driver serves: the agent's own, or one of the program's.
-bool map_view(Hello& hello, Session& s) {
+bool map_view(Hello& hello, Session& s) VIADUCT_REQUIRES(g_lock) {
   if (hello.granted()) {
     s.granted_segment = hello.granted_segment = sys::out_of_the_way(hello.granted_segment);
     s.umem = sys::duplicate(hello.umem);

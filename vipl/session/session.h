@@ -30,17 +30,13 @@
 #include "vipl/session/hello.h"
 #include "vipl/session/pollers.h"
 #include "vipl/session/region_table.h"
+#include "vipl/session/registry_lock.h"
 
 namespace viaduct::vipl {
 
 struct Session;
 struct Discovery;
 struct ThreadRecord;
-
-namespace registry {
-// Guards the table of sessions, their states, and what else is said to be the registry's.
-extern constinit LockWord g_lock;
-}  // namespace registry
 
 // A program's wish to be called once when a queue has completed something: VipSendNotify and the
 // like.
