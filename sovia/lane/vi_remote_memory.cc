@@ -26,21 +26,21 @@ std::uint32_t ViRemoteMemory::open_memory(std::byte* at, std::size_t bytes, Acce
   attributes.EnableRdmaRead = (wanted & static_cast<unsigned>(Access::kRead)) != 0 ? VIP_TRUE : VIP_FALSE;
   VIP_MEM_HANDLE memory = 0;
   if (VipRegisterMem(nic_.handle(), at, bytes, &attributes, &memory) != VIP_SUCCESS) return 0;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   opened_.push_back({at, memory});
   return memory;
 }
 
 void ViRemoteMemory::close_memory(std::byte* at, std::uint32_t memory) {
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (std::erase_if(opened_, [&](const Opened& one) { return one.memory == memory; }) == 0) return;
   }
   VipDeregisterMem(nic_.handle(), at, memory);
 }
 
 void ViRemoteMemory::close_memories() {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   for (const Opened& one : opened_) VipDeregisterMem(nic_.handle(), one.at, one.memory);
   opened_.clear();
 }

@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "sovia/lane/process_nic.h"
 #include "sovia/lane/remote_memory.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
@@ -51,8 +51,8 @@ class ViRemoteMemory final : public RemoteMemory {
   PostedDescriptor* const writes_;
   const VIP_MEM_HANDLE memory_;
   const bool reads_;
-  std::mutex lock_;
-  std::vector<Opened> opened_;
+  Mutex lock_;
+  std::vector<Opened> opened_ VIADUCT_GUARDED_BY(lock_);
 };
 
 }  // namespace viaduct::sovia
