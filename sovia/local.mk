@@ -109,6 +109,7 @@ sovia_sources = \
 	sovia/process/signals.cc sovia/process/signals.h \
 	sovia/process/threads.h \
 	sovia/process/units.h \
+	sovia/process/wake_event.h \
 	sovia/program/fork.cc sovia/program/fork.h \
 	sovia/program/inheritance.cc sovia/program/inheritance.h \
 	sovia/program/gain.cc sovia/program/gain.h \

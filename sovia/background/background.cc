@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -28,6 +27,7 @@
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/seccomp.h"
 #include "sovia/process/threads.h"
+#include "sovia/process/wake_event.h"
 #include "sovia/socket/fallback.h"
 #include "sovia/socket/held_sends.h"
 #include "sovia/socket/lane_endpoint.h"
@@ -171,10 +171,7 @@ void look_at_falling() {
     }
     // Nothing is left to do, or the program has closed the socket and no descriptor is left: drop it.
     if (one.wanted == 0 || (one.fd < 0 && one.socket->closed())) {
-      if (one.fd >= 0) {
-        own_descriptors::release(one.fd);
-        libc::close(one.fd);
-      }
+      own_descriptors::close(one.fd);
       one = std::move(state().falling.back());
       state().falling.pop_back();
     } else {
@@ -351,9 +348,8 @@ void run() {
       }
     }
     requests().idle.store(false);
-    std::uint64_t pokes;
-    const ssize_t got = libc::read(poke_descriptor, &pokes, sizeof pokes);
-    state().timer_expired = got < 0 && due != kNever && now_ns() >= due;
+    const bool poked = wake_event::empty(poke_descriptor);
+    state().timer_expired = !poked && due != kNever && now_ns() >= due;
     counters::add(Counter::kBackgroundTurns);
   }
 }
@@ -386,7 +382,7 @@ bool start() {
   if (own_descriptors::scarce()) return false;
   // Keep the eventfd of a thread that has ended: another thread may be about to write to it.
   if (requests().poke.load() < 0) {
-    const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const int descriptor = wake_event::make();
     if (descriptor < 0) return false;
     requests().poke.store(descriptor);
   }
@@ -468,8 +464,7 @@ void await(const std::vector<LaneEndpoint*>& ends) {
     fall_back(socket, fd);
     await_kernel(socket, fd);
     if (closed) continue;
-    own_descriptors::release(fd);
-    libc::close(fd);
+    own_descriptors::close(fd);
   }
 }
 
@@ -478,8 +473,7 @@ void reset_at_exit(LaneEndpoint& end) {
   if (const int fd = copy_descriptor(*end.socket); fd >= 0) {
     const linger at_once{1, 0};
     libc::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    own_descriptors::release(fd);
-    libc::close(fd);
+    own_descriptors::close(fd);
   }
   end.give_up();
   give_pin_back(end);
@@ -603,9 +597,7 @@ void after_fork_in_child() {
   for (std::vector<Falling>* const all : {&requests().fallen, &state().falling}) {
     for (Falling& one : *all) {
       new (&one.socket) SocketRef();
-      if (one.fd < 0) continue;
-      own_descriptors::release(one.fd);
-      libc::close(one.fd);
+      own_descriptors::close(one.fd);
     }
   }
   requests().fallen.clear();
@@ -616,10 +608,7 @@ void after_fork_in_child() {
   // A copy of a closed socket's descriptor in the child would keep the peer from the end of the stream.
   // Lanes' locks may be held by threads that the child does not have.
   for (LaneEndpoint* const end : state().ends) {
-    const int kept = end->keeper.exchange(-1);
-    if (kept < 0) continue;
-    own_descriptors::release(kept);
-    libc::close(kept);
+    own_descriptors::close(end->keeper.exchange(-1));
   }
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().early_claims = 0;
@@ -629,11 +618,7 @@ void after_fork_in_child() {
   requests().idle.store(false);
   requests().flush_at.store(kNever);
   requests().at_work = nullptr;
-  const int descriptor = requests().poke.exchange(-1);
-  if (descriptor >= 0) {
-    own_descriptors::release(descriptor);
-    libc::close(descriptor);
-  }
+  own_descriptors::close(requests().poke.exchange(-1));
   SocketPool::after_fork();
   requests().lock.unlock();
   epoll_sets::after_fork(true);

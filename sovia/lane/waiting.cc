@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/signals.h"
+#include "sovia/process/wake_event.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -41,24 +41,6 @@ constinit WakeEvent g_wake_events[kWakeEvents];
 
 // A wake event by which signals end the sleep of the thread that hears the lanes. Only one thread hears them at a time.
 constinit std::atomic<int> g_signal_wake_event{-1};
-
-void forget(int wake_event) {
-  if (wake_event < 0) return;
-  own_descriptors::release(wake_event);
-  libc::close(wake_event);
-}
-
-int make_wake_event() { return own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
-
-void ring(int wake_event) {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put = libc::write(wake_event, &one, sizeof one);
-}
-
-void empty(int wake_event) {
-  std::uint64_t count;
-  [[maybe_unused]] const ssize_t got = libc::read(wake_event, &count, sizeof count);
-}
 
 // A thread that sleeps, or is about to. It sleeps on its wake event, or without one on `word`.
 struct Sleeper {
@@ -95,7 +77,7 @@ class WakeUps {
   void add(Sleeper& sleeper) {
     if (sleeper.word.exchange(1) != 0) return;
     if (sleeper.wake_event != nullptr) {
-      if (sleeper.wake_event->rung++ == 0) ring(sleeper.wake_event->fd);
+      if (sleeper.wake_event->rung++ == 0) wake_event::ring(sleeper.wake_event->fd);
     } else if (count_ != std::size(words_)) {
       words_[count_++] = &sleeper.word;
     } else {
@@ -111,7 +93,7 @@ class WakeUps {
 // The sleeper is awake. With g_sleepers_lock.
 void hear(Sleeper& sleeper) {
   if (sleeper.word.exchange(0) == 0 || sleeper.wake_event == nullptr) return;
-  if (--sleeper.wake_event->rung == 0) empty(sleeper.wake_event->fd);
+  if (--sleeper.wake_event->rung == 0) wake_event::empty(sleeper.wake_event->fd);
 }
 
 // The thread that hears the lanes sleeps on the completion queue, the others on their wake events.
@@ -162,7 +144,7 @@ class Asleep {
     WakeEvent* best = nullptr;
     for (WakeEvent& wake_event : g_wake_events) {
       if (wake_event.fd < 0 && best != nullptr && best->users == 0) break;
-      if (wake_event.fd < 0) wake_event.fd = make_wake_event();
+      if (wake_event.fd < 0) wake_event.fd = wake_event::make();
       if (wake_event.fd < 0) break;
       if (best == nullptr || wake_event.users < best->users) best = &wake_event;
       if (best->users == 0) break;
@@ -178,7 +160,7 @@ class Asleep {
     if (other != Listener::kBackground) return false;
     if (!g_listener.compare_exchange_strong(other, Listener::kProgram)) return false;
     const int wake_event = g_background_wake_event.load();
-    if (wake_event >= 0) ring(wake_event);
+    if (wake_event >= 0) wake_event::ring(wake_event);
     return begin_listening();
   }
 
@@ -189,7 +171,7 @@ class Asleep {
     if (sleeper_.wake_event == nullptr) {
       give_wake_event();
       if (sleeper_.wake_event != nullptr && sleeper_.word.load() != 0 && sleeper_.wake_event->rung++ == 0) {
-        ring(sleeper_.wake_event->fd);
+        wake_event::ring(sleeper_.wake_event->fd);
       }
     }
     return listens_ = true;
@@ -241,7 +223,7 @@ constexpr long kMoment = 10'000'000;
 // The wake event for signals of the one thread that listens.
 int signal_wake_event() {
   int wake_event = g_signal_wake_event.load();
-  if (wake_event < 0) g_signal_wake_event.store(wake_event = make_wake_event());
+  if (wake_event < 0) g_signal_wake_event.store(wake_event = wake_event::make());
   return wake_event;
 }
 
@@ -301,7 +283,7 @@ Woken sleep(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t d
     }
     if (ready < 0 && errno == EINTR && interrupted_by_signals) return Woken::kSignal;
     if (ready < 0 && listens && errno == ENODEV) engine::lost(*nic);
-    if (all[count + 1].fd >= 0 && all[count + 1].revents != 0) empty(all[count + 1].fd);
+    if (all[count + 1].fd >= 0 && all[count + 1].revents != 0) wake_event::empty(all[count + 1].fd);
     if (sleeper.word.load() != 0) {
       asleep.has_woken();
     } else if (ready > 0 && wake_event >= 0 && all[count].revents != 0) {
@@ -426,10 +408,10 @@ void after_fork_in_child() {
   g_background_wake_event.store(-1);
   // The wake events are shared with the parent's threads, so the child makes its own.
   for (WakeEvent& wake_event : g_wake_events) {
-    forget(wake_event.fd);
+    own_descriptors::close(wake_event.fd);
     wake_event = {};
   }
-  forget(g_signal_wake_event.exchange(-1));
+  own_descriptors::close(g_signal_wake_event.exchange(-1));
   g_sleepers_lock.unlock();
 }
 

@@ -508,10 +508,7 @@ int wake_event() {
   if (fd >= 0) return fd;
   const int made = own_descriptors::adopt(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
   if (g_wake_event.compare_exchange_strong(fd, made)) return made;
-  if (made >= 0) {
-    own_descriptors::release(made);
-    libc::close(made);
-  }
+  own_descriptors::close(made);
   return fd;
 }
 

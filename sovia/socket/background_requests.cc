@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "sovia/process/libc.h"
 #include "sovia/process/once.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
+#include "sovia/process/wake_event.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia::background {
@@ -28,9 +28,7 @@ bool ensure_thread() {
 }
 
 void poke() {
-  if (!requests().idle.exchange(false)) return;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put = libc::write(requests().poke.load(), &one, sizeof one);
+  if (requests().idle.exchange(false)) wake_event::ring(requests().poke.load());
 }
 
 void prepare(int fd) {
@@ -119,9 +117,8 @@ void watch_fall(Socket& socket, int fd) {
   }
   if (started) {
     poke();
-  } else if (fd >= 0) {
-    own_descriptors::release(fd);
-    libc::close(fd);
+  } else {
+    own_descriptors::close(fd);
   }
 }
 
