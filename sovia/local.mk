@@ -53,6 +53,7 @@ sovia_sources = \
 	sovia/lane/lane_sinks.cc sovia/lane/lane_sinks.h \
 	sovia/lane/lane_tx.cc sovia/lane/lane_tx.h \
 	sovia/lane/process_nic.cc sovia/lane/process_nic.h \
+	sovia/lane/listener.cc sovia/lane/listener.h \
 	sovia/lane/packet.h \
 	sovia/lane/registrations.cc sovia/lane/registrations.h \
 	sovia/lane/ring.h \

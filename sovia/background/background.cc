@@ -19,6 +19,7 @@
 #include "sovia/datagram/datagram_control.h"
 #include "sovia/datagram/datagram_table.h"
 #include "sovia/lane/engine.h"
+#include "sovia/lane/listener.h"
 #include "sovia/lane/waiting.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/counters.h"
@@ -72,8 +73,6 @@ namespace {
 constexpr std::uint64_t kFirstLookNs = 25'000;       // the first look whether the peer has asked
 constexpr unsigned long kTimerSlackNs = 5'000;       // Linux's default is 50 us
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
-constexpr std::uint64_t kLeaseNs = 4 * kMs;          // a program that makes no progress for so long is away
-constexpr std::uint64_t kShortLeaseNs = 1 * kMs;     // while data waits for credits
 constexpr std::uint64_t kOfferNs = 5 * kMs;           // for the peer to take a VI from the VI cache
 constexpr std::uint64_t kExitDrainNs = 20 * kMs;      // at the end of the process, while nothing moves
 constexpr std::uint64_t kAloneDrainNs = 300 * kMs;    // ... if there is no finisher
@@ -298,7 +297,6 @@ void do_what_is_due() {
 
 void run() {
   const int poke_descriptor = requests().poke.load();
-  std::uint32_t turns_before = engine::turns();
   for (;;) {
     do_what_is_due();
     const std::uint64_t vi_cache_due = look_at_vi_cache();
@@ -322,31 +320,7 @@ void run() {
       const auto events = static_cast<short>(one.wanted & (POLLIN | POLLOUT));
       if (one.fd >= 0 && events != 0) fds.push_back({one.fd, events, 0});
     }
-    if (engine::nic() == nullptr || !engine::has_lanes()) {
-      const std::uint64_t now = now_ns();
-      const int ms = due == kNever ? -1 : static_cast<int>((due - std::min(due, now)) / kMs + 1);
-      libc::poll(fds.data(), fds.size(), ms);
-    } else {
-      // As long as the program's own threads make progress, they hear the lanes.
-      const std::uint32_t turns = engine::turns();
-      const bool listens = waiting::program_listens();
-      if ((turns != turns_before || listens) && !awaits_confirmation()) {
-        turns_before = turns;
-        const bool hurries = requests().hurries.load();
-        const std::uint64_t usual = hurries ? kShortLeaseNs : kLeaseNs;
-        const std::uint64_t lease = now_ns() + (listens ? waiting::kLongLeaseNs : usual);
-        const std::uint64_t until = std::min(due, lease);
-        const std::uint64_t now = now_ns();
-        const std::uint64_t left = until > now ? until - now : 0;
-        const timespec time{static_cast<time_t>(left / 1'000'000'000),
-                            static_cast<long>(left % 1'000'000'000)};
-        // Only the end of the lease ends the hurry, or each send without credits would wake this thread.
-        if (libc::ppoll(fds.data(), fds.size(), &time, nullptr) == 0 && hurries) requests().hurries.store(false);
-      } else {
-        const bool came_by = waiting::listen_in_background(fds.data(), fds.size(), due);
-        turns_before = engine::turns() - (came_by ? 1 : 0);
-      }
-    }
+    listener::sleep(fds.data(), fds.size(), due, awaits_confirmation());
     requests().idle.store(false);
     const bool poked = wake_event::empty(poke_descriptor);
     state().timer_expired = !poked && due != kNever && now_ns() >= due;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "sovia/lane/listener.h"
 #include "sovia/process/once.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
@@ -123,8 +124,7 @@ void watch_fall(Socket& socket, int fd) {
 }
 
 void hurry() {
-  std::atomic<bool>& hurries = requests().hurries;
-  if (!hurries.load(std::memory_order_relaxed) && !hurries.exchange(true)) poke();
+  if (listener::hurry()) poke();
 }
 
 void flush_later(BackgroundLane& lane) {

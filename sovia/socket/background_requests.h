@@ -96,7 +96,6 @@ struct Requests {
   std::vector<Falling> fallen;
 
   std::atomic<int> poke{-1};
-  std::atomic<bool> hurries{false};  // data waits for credits
   std::atomic<bool> idle{false};  // the thread sleeps, so it must be poked
   std::atomic<std::uint64_t> flush_at{kNever};
 };
