@@ -1,4 +1,4 @@
-#include "sovia/socket/background_requests.h"
+#include "sovia/background/requests.h"
 
 #include <string.h>
 
