@@ -101,18 +101,9 @@ int sovia_close_range(unsigned int first, unsigned int last, int flags) {
       return close_numbers(first, last, flags);
     }
     const signals::Inside inside;
-    struct Range {
-      unsigned first, last;
-    } range = {first, last};
-    table::for_each(
-        [](int fd, Socket&, void* context) {
-          const Range& asked = *static_cast<const Range*>(context);
-          if (static_cast<unsigned>(fd) >= asked.first && static_cast<unsigned>(fd) <= asked.last) {
-            let_go(fd);
-          }
-        },
-        &range);
-
+    table::for_each([=](int fd, Socket&) {
+      if (static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last) let_go(fd);
+    });
     epoll_sets::closing_range(first, last);
     datagram::table::closing_range(first, last);
 

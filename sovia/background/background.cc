@@ -45,27 +45,21 @@ State& state() {
 // The table forgets a descriptor before it is closed. So if the table still has it for this socket after the copy, the
 // copy is the socket's.
 int copy_descriptor(Socket& socket) {
-  struct Search {
-    Socket& socket;
-    int copy;
-  } search{socket, -1};
-  table::for_each(
-      [](int fd, Socket& each, void* context) {
-        auto& wanted = *static_cast<Search*>(context);
-        if (&each != &wanted.socket || wanted.copy >= 0) return;
-        constexpr int kHigh = 900;
-        int copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
-        if (copy < 0) copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-        if (copy < 0) return;
-        if (table::find(fd).get() == &each) {
-          own_descriptors::mark(copy);
-          wanted.copy = copy;
-        } else {
-          libc::close(copy);
-        }
-      },
-      &search);
-  return search.copy;
+  int found = -1;
+  table::for_each([&](int fd, Socket& each) {
+    if (&each != &socket || found >= 0) return;
+    constexpr int kHigh = 900;
+    int copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
+    if (copy < 0) copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (copy < 0) return;
+    if (table::find(fd).get() == &each) {
+      own_descriptors::mark(copy);
+      found = copy;
+    } else {
+      libc::close(copy);
+    }
+  });
+  return found;
 }
 
 namespace {
@@ -518,7 +512,7 @@ void farewell() {
   await(ends);
   // The background thread sends what broken lanes left over only through copies of descriptors. A socket for which no
   // copy could be made is served here.
-  table::for_each([](int fd, Socket& socket, void*) { await_kernel(socket, fd); }, nullptr);
+  table::for_each([](int fd, Socket& socket) { await_kernel(socket, fd); });
   await_kept();
 }
 
