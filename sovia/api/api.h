@@ -78,11 +78,6 @@ void leave_for_kernel(int fd);
 // A call that connects a socket of ours has returned this error, or 0.
 void connect_called(int fd, int error);
 
-inline int failed(int error) {
-  errno = error;
-  return -1;
-}
-
 }  // namespace viaduct::sovia
 
 #endif

@@ -29,8 +29,7 @@ EpollSetRef set_for(int epfd, int most) {
 // Sets errno.
 bool can_write(epoll_event* events) {
   if (copy_guarded(events, events, sizeof *events)) return true;
-  errno = EFAULT;
-  return false;
+  return failed(EFAULT, false);
 }
 
 // The time, precise to a few milliseconds only, but cheap.

@@ -137,8 +137,7 @@ bool flow_of(int fd, Flow& flow) {
       ipv6 == flow.ipv6) {
     return true;
   }
-  errno = EAFNOSUPPORT;
-  return false;
+  return failed(EAFNOSUPPORT, false);
 }
 
 bool is_loopback(const Flow& flow) {

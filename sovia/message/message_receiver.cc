@@ -12,6 +12,7 @@
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/guarded_copy.h"
+#include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/signals.h"
 #include "sovia/socket/lane_life.h"
@@ -44,8 +45,7 @@ MessageReceiver::Taken MessageReceiver::take(int fd, const iovec* pieces, std::s
                                            int flags, std::size_t& bytes) {
   if (!ahead_.empty()) {
     if (ahead_.read(pieces, count, skip, (flags & MSG_PEEK) != 0, bytes)) return Taken::kSome;
-    errno = EFAULT;
-    return Taken::kFailed;
+    return failed(EFAULT, Taken::kFailed);
   }
   if (control_.comes) {
     if (const Taken taken = take_control(fd); taken != Taken::kSome) return taken;
@@ -201,10 +201,7 @@ bool MessageReceiver::deliver(const iovec* pieces, std::size_t count, std::size_
 MessageReceiver::Taken MessageReceiver::take_message(int fd, const iovec* pieces, std::size_t count, int flags,
                                                    int& told, std::size_t& bytes) {
   const bool peek = (flags & MSG_PEEK) != 0;
-  if (const int error = failure_.error(); error != 0) {
-    errno = error;
-    return Taken::kFailed;
-  }
+  if (const int error = failure_.error(); error != 0) return failed(error, Taken::kFailed);
   if (const Taken taken = take_frame(fd, peek); taken != Taken::kSome) return taken;
   const std::size_t length = frame_.length;
   const std::size_t room = total(pieces, count);
@@ -222,10 +219,7 @@ MessageReceiver::Taken MessageReceiver::take_message(int fd, const iovec* pieces
     if (peek) {
       if (const Taken taken = peek_last_byte(fd); taken != Taken::kSome) return taken;
     }
-    if (!deliver(pieces, count, here)) {
-      errno = EFAULT;
-      return Taken::kFailed;
-    }
+    if (!deliver(pieces, count, here)) return failed(EFAULT, Taken::kFailed);
     if (peek) return Taken::kSome;
   }
   body_.clear();
@@ -305,10 +299,7 @@ MessageReceiver::Taken MessageReceiver::take_or_open(int fd, const iovec* pieces
 }
 
 ssize_t MessageReceiver::receive(int fd, const iovec* pieces, std::size_t count, int flags, int& told) {
-  if (count > kMostPieces) {
-    errno = EINVAL;
-    return -1;
-  }
+  if (count > kMostPieces) return failed(EINVAL);
   WaitingCall waiting(socket_);
   OpenSink sink(socket_);
   for (;;) {
@@ -323,8 +314,7 @@ ssize_t MessageReceiver::receive(int fd, const iovec* pieces, std::size_t count,
     if (taken == Taken::kFailed) return -1;
     if (!socket_.modes.blocks(fd, flags)) {
       engine::after_look_in_vain();
-      errno = EAGAIN;
-      return -1;
+      return failed(EAGAIN);
     }
     if (sink.is_open()) {
       waiting.begin();

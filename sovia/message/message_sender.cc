@@ -15,6 +15,7 @@
 #include "sovia/message/rendezvous.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/guarded_copy.h"
+#include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/signals.h"
 #include "sovia/process/threads.h"
@@ -69,10 +70,7 @@ Attempt MessageSender::send_pending(int fd) {
 
 Attempt MessageSender::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t bytes,
                                                int flags) {
-  if (const int error = failure_.error(); error != 0) {
-    errno = error;
-    return Attempt::kFailed;
-  }
+  if (const int error = failure_.error(); error != 0) return failed(error, Attempt::kFailed);
   if (shut_after_pending_) return Attempt::kPipe;
   if (offering_ || send_pending(fd) == Attempt::kAgain) return Attempt::kAgain;
   std::byte head[kFrameBytes];
@@ -124,10 +122,7 @@ ssize_t MessageSender::send(int fd, const iovec* pieces, std::size_t count, int 
       errno = EPIPE;
     }
     if (attempt != Attempt::kAgain) return -1;
-    if (!socket_.modes.blocks(fd, flags)) {
-      errno = EAGAIN;
-      return -1;
-    }
+    if (!socket_.modes.blocks(fd, flags)) return failed(EAGAIN);
     // While another thread's call waits for the peer's buffer, this one only tries again after a moment.
     if (others ? !waiting.await_moment(fd) : !waiting.await(fd, POLLOUT, SO_SNDTIMEO)) {
       if (others) errno = signals::held_back() ? EINTR : EAGAIN;

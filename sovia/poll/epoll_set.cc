@@ -167,10 +167,7 @@ int EpollSet::modify(int epfd, int fd, epoll_event& event, Registration* r, Sock
     return libc::epoll_ctl(epfd, EPOLL_CTL_MOD, fd, &event);
   }
   // The kernel refuses to change an exclusive registration, and to make one exclusive later.
-  if ((r != nullptr && r->has(EPOLLEXCLUSIVE)) || (event.events & EPOLLEXCLUSIVE)) {
-    errno = EINVAL;
-    return -1;
-  }
+  if ((r != nullptr && r->has(EPOLLEXCLUSIVE)) || (event.events & EPOLLEXCLUSIVE)) return failed(EINVAL);
   if (r == nullptr) {
     return enter(EPOLL_CTL_MOD, insert(fd, std::move(socket), std::move(inner), event));
   }

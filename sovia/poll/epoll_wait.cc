@@ -104,8 +104,7 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
     if (woken == Woken::kTimeout) last = true;
     if (woken == Woken::kSignal) {
       signals::run_held_back(mask);
-      errno = EINTR;
-      return -1;
+      return failed(EINTR);
     }
   }
 }

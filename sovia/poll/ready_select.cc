@@ -145,10 +145,7 @@ class Sets {
 
 int wait(int count, Sets& sets, bool look_only, std::uint64_t deadline, const sigset_t* mask) {
   const signals::Inside inside;
-  if (!sets.can_be_written()) {
-    errno = EFAULT;
-    return -1;
-  }
+  if (!sets.can_be_written()) return failed(EFAULT);
   const auto members = static_cast<std::size_t>(sets.members());
   PollSet set(members, true);
   ShortArray<int, 64> numbers(members);
@@ -162,10 +159,7 @@ int wait(int count, Sets& sets, bool look_only, std::uint64_t deadline, const si
     bool bad = false;
     for (std::size_t i = 0; i < n; ++i) bad |= set.ready(i) == POLLNVAL;
     if (!bad) break;
-    if (checked || sets.has_bad()) {
-      errno = EBADF;
-      return -1;
-    }
+    if (checked || sets.has_bad()) return failed(EBADF);
     for (std::size_t i = 0; i < n; ++i) {
       if (set.ready(i) == POLLNVAL) set.forget(i);
     }
