@@ -13,19 +13,8 @@ namespace viaduct::sovia {
 
 // Takes the whole next frame, and carries it out.
 MessageReceiver::Taken MessageReceiver::take_control(int fd) {
-  while (control_.body.size() != control_.frame.length) {
-    std::size_t room, bytes = 0;
-    std::byte* const to = control_.body.room(control_.frame.length - control_.body.size(), room);
-    if (to == nullptr) {
-      errno = ENOMEM;
-      return Taken::kFailed;
-    }
-    const iovec piece{to, room};
-    const Taken taken = take_stream(fd, &piece, 1, 0, 0, bytes);
-    if (taken == Taken::kEnd) return fail(fd, ECONNRESET);
-    if (taken != Taken::kSome) return taken;
-    control_.body.filled(bytes);
-  }
+  const Taken taken = fill(fd, control_.body, control_.frame.length, &MessageReceiver::take_stream);
+  if (taken != Taken::kSome) return taken;
   control_.comes = false;
   const bool good = answer_control(fd);
   control_.body.clear();
