@@ -50,6 +50,12 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
       ::syscall(SYS_epoll_pwait2, epfd, events, most, timeout, mask, kMaskBytes));
 }
 
+int created(int epfd) {
+  const signals::Inside inside;
+  epoll_sets::opened(epfd);
+  return epfd;
+}
+
 // Goes on with a wait after events of which some are the set's own.
 [[gnu::noinline]] int go_on_waiting(int epfd, epoll_event* events, int most, int count, int timeout,
                                     std::uint64_t begun) {
@@ -89,18 +95,12 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
 
 int sovia_epoll_create(int size) {
   libc::prepare();
-  const int epfd = libc::epoll_create(size);
-  const signals::Inside inside;
-  epoll_sets::opened(epfd);
-  return epfd;
+  return created(libc::epoll_create(size));
 }
 
 int sovia_epoll_create1(int flags) {
   libc::prepare();
-  const int epfd = libc::epoll_create1(flags);
-  const signals::Inside inside;
-  epoll_sets::opened(epfd);
-  return epfd;
+  return created(libc::epoll_create1(flags));
 }
 
 int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
