@@ -92,10 +92,8 @@ bool by_rdma(const TagPath& path, int fd, Answers& answers, const TagTransfer& t
   // RDMA waits for the pieces under way in the stream.
   failed = !answers.await([&] { return path.peer.pieces_under_way() == 0; });
   if (failed) return false;
-  std::byte* const data = transfer.data + transfer.at;
-  const std::uint64_t offset = transfer.first + transfer.at;
-  const std::size_t bytes = transfer.bytes - transfer.at;
-  return transfer.gets ? path.peer.get_from(place, offset, data, bytes) : path.peer.put_to(place, offset, data, bytes);
+  return path.peer.move(place, transfer.first + transfer.at, transfer.data + transfer.at, transfer.bytes - transfer.at,
+                        transfer.gets);
 }
 
 bool send_piece(const TagPath& path, int fd, TagTransfer& transfer) {
