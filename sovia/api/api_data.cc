@@ -181,9 +181,13 @@ ssize_t send_by_kernel(KernelCall&& call) {
 }
 
 // The kernel's calls for the functions that move one piece of memory.
-constexpr auto kSend = [](int fd, const void* data, size_t bytes, int flags) { return libc::send(fd, data, bytes, flags); };
+constexpr auto kSend = [](int fd, const void* data, size_t bytes, int flags) {
+  return libc::send(fd, data, bytes, flags);
+};
 constexpr auto kWrite = [](int fd, const void* data, size_t bytes, int) { return libc::write(fd, data, bytes); };
-constexpr auto kReceive = [](int fd, void* data, size_t bytes, int flags) { return libc::recv(fd, data, bytes, flags); };
+constexpr auto kReceive = [](int fd, void* data, size_t bytes, int flags) {
+  return libc::recv(fd, data, bytes, flags);
+};
 constexpr auto kRead = [](int fd, void* data, size_t bytes, int) { return libc::read(fd, data, bytes); };
 
 // A send on a socket that may have a lane. It is not inlined, so that calls on other sockets need not save the
@@ -501,9 +505,7 @@ int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, tim
     }
     if (done == 0) return -1;
     if (timeout != nullptr) {
-      const std::uint64_t now = now_ns();
-      const std::uint64_t left = deadline > now ? deadline - now : 0;
-      limit = {static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
+      limit = until(deadline);
       if (!put(timeout, limit)) return failed(EFAULT);
     }
     return static_cast<int>(done);
