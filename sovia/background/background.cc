@@ -455,15 +455,16 @@ void await_kept() {
   }
 }
 
-}  // namespace
-
-namespace {
-
-// Gives up all datagram lanes. On return the sent datagrams have left, and later ones of the peers come through the
-// kernel.
-void end_datagrams(Reason why) {
-  datagram::table::give_up_all(why, false);
-  datagram::await_ended();
+// Pins all lanes, or those whose sockets are closed. False: the thread does not run, so that there is none.
+bool pin_ends(std::vector<LaneEndpoint*>& pinned, bool closed_ones) {
+  const std::scoped_lock guard(requests().lock);
+  if (!state().running) return false;
+  for (LaneEndpoint* const end : state().ends) {
+    if (closed_ones && !end->socket->closed()) continue;
+    ++end->pins;
+    pinned.push_back(end);
+  }
+  return true;
 }
 
 }  // namespace
@@ -496,14 +497,11 @@ void stop() {
 void resume() { g_stops.store(seccomp::in_force()); }
 
 void farewell() {
-  end_datagrams(Reason::kEnd);
+  // On return the sent datagrams have left, and later ones of the peers come through the kernel.
+  datagram::table::give_up_all(Reason::kEnd, false);
+  datagram::await_ended();
   std::vector<LaneEndpoint*> ends;
-  {
-    const std::scoped_lock guard(requests().lock);
-    if (!state().running) return;
-    ends = state().ends;
-    for (LaneEndpoint* const end : ends) ++end->pins;
-  }
+  if (!pin_ends(ends, false)) return;
   std::erase_if(ends, [](LaneEndpoint* end) {
     if (finish_lane(*end->socket)) return false;
     reset_at_exit(*end);
@@ -518,15 +516,7 @@ void farewell() {
 
 void await_closed() {
   std::vector<LaneEndpoint*> ends;
-  {
-    const std::scoped_lock guard(requests().lock);
-    if (!state().running) return;
-    for (LaneEndpoint* const end : state().ends) {
-      if (!end->socket->closed()) continue;
-      ++end->pins;
-      ends.push_back(end);
-    }
-  }
+  if (!pin_ends(ends, true)) return;
   if (!ends.empty()) await(ends);
   await_kept();
 }
