@@ -22,6 +22,7 @@ sovia_sources = \
 	sovia/background/remembered_routes.cc sovia/background/remembered_routes.h \
 	sovia/background/route_choice.cc sovia/background/route_choice.h \
 	sovia/background/route_memory.cc sovia/background/route_memory.h \
+	sovia/background/requests.cc sovia/background/requests.h \
 	sovia/background/rest.cc sovia/background/rest.h \
 	sovia/background/route_trials.cc sovia/background/route_trials.h \
 	sovia/background/vi_cache.cc sovia/background/vi_cache.h \
@@ -53,6 +54,7 @@ sovia_sources = \
 	sovia/lane/lane_sinks.cc sovia/lane/lane_sinks.h \
 	sovia/lane/lane_tx.cc sovia/lane/lane_tx.h \
 	sovia/lane/process_nic.cc sovia/lane/process_nic.h \
+	sovia/lane/listener.cc sovia/lane/listener.h \
 	sovia/lane/packet.h \
 	sovia/lane/registrations.cc sovia/lane/registrations.h \
 	sovia/lane/ring.h \
@@ -109,6 +111,7 @@ sovia_sources = \
 	sovia/process/signals.cc sovia/process/signals.h \
 	sovia/process/threads.h \
 	sovia/process/units.h \
+	sovia/process/wake_event.h \
 	sovia/program/fork.cc sovia/program/fork.h \
 	sovia/program/inheritance.cc sovia/program/inheritance.h \
 	sovia/program/gain.cc sovia/program/gain.h \
@@ -117,7 +120,7 @@ sovia_sources = \
 	sovia/program/fd_relocation.cc sovia/program/fd_relocation.h \
 	sovia/program/seccomp_filter.cc sovia/program/seccomp_filter.h \
 	sovia/program/stdio_streams.cc sovia/program/stdio_streams.h \
-	sovia/socket/background_requests.cc sovia/socket/background_requests.h \
+	sovia/socket/background_requests.h \
 	sovia/socket/peer_history.cc sovia/socket/peer_history.h \
 	sovia/socket/readiness.cc sovia/socket/readiness.h \
 	sovia/socket/redirected_receive.cc sovia/socket/redirected_receive.h \

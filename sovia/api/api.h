@@ -72,16 +72,19 @@ inline ssize_t counted(Counter counter, ssize_t result) {
 inline ssize_t kernel_sent(ssize_t result) { return counted(Counter::kBytesSentKernel, result); }
 inline ssize_t kernel_received(ssize_t result) { return counted(Counter::kBytesReceivedKernel, result); }
 
+// The connection leaves its lane, if it has one, and gets none any more.
+inline void leave_for_good(int fd, Reason why) {
+  if (const Call socket = may_use_lane(fd); socket) socket->leave_for_good(fd, why);
+}
+
 // The descriptor is about to be given to the kernel for longer than a call: its connection leaves its lane.
 void leave_for_kernel(int fd);
 
+// The kernel has made `copy` of a descriptor, or returned -1. Returns the same.
+int copied(int fd, int copy);
+
 // A call that connects a socket of ours has returned this error, or 0.
 void connect_called(int fd, int error);
-
-inline int failed(int error) {
-  errno = error;
-  return -1;
-}
 
 }  // namespace viaduct::sovia
 

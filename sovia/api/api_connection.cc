@@ -13,17 +13,6 @@ using namespace viaduct::sovia;
 
 namespace {
 
-bool makes_tcp(int domain, int type, int protocol) {
-  return (domain == AF_INET || domain == AF_INET6) &&
-         (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM &&
-         (protocol == 0 || protocol == IPPROTO_TCP);
-}
-
-bool makes_udp(int domain, int type, int protocol) {
-  return domain == AF_INET && (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_DGRAM &&
-         (protocol == 0 || protocol == IPPROTO_UDP);
-}
-
 void on_created(int fd, int flags, bool accepted, bool messages) {
   table::opened(fd);
   const KeepErrno keep;
@@ -46,28 +35,25 @@ int accepted(int listener, int fd, int flags) {
   return fd;
 }
 
-// Whether the program asks for SOCK_SEQPACKET over TCP, which the kernel does not have: such sockets carry messages.
-bool makes_messages(int domain, int type, int protocol) {
-  return (domain == AF_INET || domain == AF_INET6) &&
-         (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_SEQPACKET && protocol == IPPROTO_TCP;
-}
-
 }  // namespace
 
 int sovia_socket(int domain, int type, int protocol) {
   libc::prepare();
-  const bool messages = makes_messages(domain, type, protocol);
-  if (messages) type = (type & ~SOCK_SEQPACKET) | SOCK_STREAM;
+  const int flags = type & (SOCK_CLOEXEC | SOCK_NONBLOCK);
+  const bool internet = domain == AF_INET || domain == AF_INET6;
+  // SOCK_SEQPACKET over TCP, which the kernel does not have: such sockets carry messages.
+  const bool messages = internet && (type ^ flags) == SOCK_SEQPACKET && protocol == IPPROTO_TCP;
+  if (messages) type = SOCK_STREAM | flags;
   const int fd = libc::socket(domain, type, protocol);
   if (fd < 0) return fd;
   const signals::Inside inside;
-  if (makes_tcp(domain, type, protocol)) {
-    on_created(fd, type, false, messages);
+  if (internet && (type ^ flags) == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP)) {
+    on_created(fd, flags, false, messages);
   } else {
     table::opened_foreign(fd);
   }
-  if (makes_udp(domain, type, protocol)) {
-    datagram::table::opened(fd, (type & SOCK_NONBLOCK) != 0);
+  if (domain == AF_INET && (type ^ flags) == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP)) {
+    datagram::table::opened(fd, (flags & SOCK_NONBLOCK) != 0);
   } else {
     datagram::table::closing(fd);  // the old one was closed without the library
   }
@@ -134,11 +120,7 @@ int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
     sa_family_t family = AF_INET;
     const bool ends = length >= sizeof family && copy_guarded(&family, address, sizeof family) &&
                       family == AF_UNSPEC;
-    if (ends) {
-      const Call socket = may_use_lane(fd);
-      if (socket) socket->leave_for_good(fd, Reason::kEnd);
-    }
-
+    if (ends) leave_for_good(fd, Reason::kEnd);
     const int result = libc::connect(fd, address, length);
     if (!ends) connect_called(fd, result == 0 ? 0 : errno);
     return result;

@@ -19,6 +19,27 @@ using namespace viaduct::sovia;
 
 namespace {
 
+// The kinds of descriptors, as far as the calls of this file differ.
+enum class Kind {
+  kForeign,   // none of ours: the kernel alone has its data
+  kKernel,    // a TCP socket that has no lane, and no messages
+  kDatagram,  // a UDP socket that may have lanes (datagram/)
+  kMessages,  // a TCP socket whose stream consists of messages
+  kStream,    // a TCP socket that may have a lane
+};
+struct Classified {
+  Kind kind;
+  Socket* known;  // nullptr: no TCP socket of ours
+};
+
+// Takes no reference and makes no system call, as a rule. The answer may be a moment old, as that of table::peek().
+[[gnu::always_inline]] inline Classified classify(int fd) {
+  Socket* const known = table::peek(fd);
+  if (known == nullptr) return {datagram::table::knows(fd) ? Kind::kDatagram : Kind::kForeign, nullptr};
+  if (known->modes.carries_messages()) return {Kind::kMessages, known};
+  return {known->may_use_lane() ? Kind::kStream : Kind::kKernel, known};
+}
+
 // Flags that only the kernel can serve. Without MSG_OOB a receive from the lane and one from the kernel look the same
 // to the program.
 constexpr int kKernelReceives = MSG_OOB | MSG_ERRQUEUE;
@@ -130,7 +151,6 @@ bool is_valid(const timespec& time) {
   return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < 1'000'000'000;
 }
 
-// Descriptors that are not TCP sockets of ours may be UDP sockets that have lanes (datagram/).
 ssize_t send_datagram(int fd, const void* data, size_t bytes, int flags, const sockaddr* address = nullptr,
                       socklen_t length = 0) {
   const iovec piece = {const_cast<void*>(data), bytes};
@@ -140,16 +160,6 @@ ssize_t receive_datagram(int fd, void* data, size_t bytes, int flags, sockaddr* 
                          socklen_t* length = nullptr) {
   const iovec piece = {data, bytes};
   return keeping_errno([&] { return datagram::receive(fd, &piece, 1, flags, address, length); });
-}
-
-// readv and writev on a UDP socket.
-template <class Move>
-ssize_t datagram_pieces(int fd, const iovec* pieces, int count, Move&& move, decltype(libc::readv) kernel) {
-  if (count < 0 || count > IOV_MAX) return kernel(fd, pieces, count);
-  msghdr message{};
-  message.msg_iov = const_cast<iovec*>(pieces);
-  message.msg_iovlen = static_cast<std::size_t>(count);
-  return move(fd, message, 0);
 }
 
 // Moves sending to the kernel. Called for flags and control data.
@@ -170,37 +180,48 @@ ssize_t send_by_kernel(KernelCall&& call) {
   return keeping_errno([&] { return messages::send(fd, data, bytes, flags); });
 }
 
+// The kernel's calls for the functions that move one piece of memory.
+constexpr auto kSend = [](int fd, const void* data, size_t bytes, int flags) {
+  return libc::send(fd, data, bytes, flags);
+};
+constexpr auto kWrite = [](int fd, const void* data, size_t bytes, int) { return libc::write(fd, data, bytes); };
+constexpr auto kReceive = [](int fd, void* data, size_t bytes, int flags) {
+  return libc::recv(fd, data, bytes, flags);
+};
+constexpr auto kRead = [](int fd, void* data, size_t bytes, int) { return libc::read(fd, data, bytes); };
+
 // A send on a socket that may have a lane. It is not inlined, so that calls on other sockets need not save the
-// registers that it uses. `call`: the kernel's call.
-template <class KernelCall>
-[[gnu::noinline]] ssize_t send_by_lane(int fd, const Socket& known, const void* data, size_t bytes, int flags,
-                                       KernelCall call) {
-  ssize_t result;
-  const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
-  if (plain && known.demand.bypasses()) held_sends::before_other_send();
-  if (plain && bypass_library(fd, known, result, call)) return kernel_sent(result);
-  const Call socket = may_use_lane(fd);
-  const bool nothing_urgent = bytes == 0 && (flags & kKernelSends) != 0;
-  if (!socket || nothing_urgent || bytes > SSIZE_MAX) return send_by_kernel(call);
-  if ((flags & kKernelSends) != 0) {
-    leave_to_send(fd, *socket, flags);
-    held_sends::before_other_send();
-    const signals::Outside outside;
-    return kernel_sent(call());
-  }
-  const iovec piece = {const_cast<void*>(data), bytes};
-  return socket->send(fd, &piece, 1, flags);
+// registers that it uses.
+template <auto kernel>
+[[gnu::noinline]] ssize_t send_by_lane(int fd, const Socket& known, const void* data, size_t bytes, int flags) {
+  const auto call = [=] { return kernel(fd, data, bytes, flags); };
+  return keeping_errno([&]() -> ssize_t {
+    ssize_t result;
+    const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
+    if (plain && known.demand.bypasses()) held_sends::before_other_send();
+    if (plain && bypass_library(fd, known, result, call)) return kernel_sent(result);
+    const Call socket = may_use_lane(fd);
+    const bool nothing_urgent = bytes == 0 && (flags & kKernelSends) != 0;
+    if (!socket || nothing_urgent || bytes > SSIZE_MAX) return send_by_kernel(call);
+    if ((flags & kKernelSends) != 0) {
+      leave_to_send(fd, *socket, flags);
+      held_sends::before_other_send();
+      const signals::Outside outside;
+      return kernel_sent(call());
+    }
+    const iovec piece = {const_cast<void*>(data), bytes};
+    return socket->send(fd, &piece, 1, flags);
+  });
 }
 
-[[gnu::noinline]] ssize_t send_by_library(int fd, const Socket& known, const void* data, size_t bytes, int flags) {
-  return keeping_errno([&] {
-    return send_by_lane(fd, known, data, bytes, flags, [=] { return libc::send(fd, data, bytes, flags); });
-  });
-}
-[[gnu::noinline]] ssize_t write_by_library(int fd, const Socket& known, const void* data, size_t bytes) {
-  return keeping_errno([&] {
-    return send_by_lane(fd, known, data, bytes, 0, [=] { return libc::write(fd, data, bytes); });
-  });
+template <auto kernel>
+[[gnu::always_inline]] inline ssize_t send_bytes(int fd, const void* data, size_t bytes, int flags) {
+  const auto [kind, known] = classify(fd);
+  if (kind == Kind::kForeign) return kernel(fd, data, bytes, flags);
+  if (kind == Kind::kDatagram) return send_datagram(fd, data, bytes, flags);
+  if (kind == Kind::kMessages) return send_as_message(fd, data, bytes, flags);
+  if (kind == Kind::kStream) return send_by_lane<kernel>(fd, *known, data, bytes, flags);
+  return send_by_kernel([=] { return kernel(fd, data, bytes, flags); });
 }
 
 // A send that connects its socket first (MSG_FASTOPEN with an address): it returns at the latest when the connection is
@@ -218,17 +239,69 @@ ssize_t open_fast(int fd, KernelCall call) {
 // Unlike recv, read of nothing does not wait.
 enum class OfNothing : bool { kReturns, kWaits };
 
-template <OfNothing of_nothing, class KernelCall>
-[[gnu::noinline]] ssize_t receive_by_lane(int fd, Socket& known, void* data, size_t bytes, int flags, KernelCall call) {
-  ssize_t result;
-  const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
-  if (plain && bypass_library(fd, known, result, call)) return kernel_received(result);
-  if (plain && bytes != 0 && known.finds_nothing(flags)) return failed(EAGAIN);
-  const Call socket = may_use_lane(fd);
-  const bool returns = of_nothing == OfNothing::kReturns && bytes == 0;
-  if (!socket || returns || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) return kernel_received(call());
-  const iovec piece = {data, bytes};
-  return receive(fd, *socket, &piece, 1, flags);
+template <auto kernel, OfNothing of_nothing>
+[[gnu::noinline]] ssize_t receive_by_lane(int fd, Socket& known, void* data, size_t bytes, int flags) {
+  const auto call = [=] { return kernel(fd, data, bytes, flags); };
+  return keeping_errno([&]() -> ssize_t {
+    ssize_t result;
+    const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
+    if (plain && bypass_library(fd, known, result, call)) return kernel_received(result);
+    if (plain && bytes != 0 && known.finds_nothing(flags)) return failed(EAGAIN);
+    const Call socket = may_use_lane(fd);
+    const bool returns = of_nothing == OfNothing::kReturns && bytes == 0;
+    if (!socket || returns || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) return kernel_received(call());
+    const iovec piece = {data, bytes};
+    return receive(fd, *socket, &piece, 1, flags);
+  });
+}
+
+template <auto kernel, OfNothing of_nothing>
+[[gnu::always_inline]] inline ssize_t receive_bytes(int fd, void* data, size_t bytes, int flags) {
+  const auto [kind, known] = classify(fd);
+  if (kind == Kind::kForeign) return kernel(fd, data, bytes, flags);
+  if (kind == Kind::kDatagram) return receive_datagram(fd, data, bytes, flags);
+  if (kind == Kind::kMessages) {
+    if (of_nothing == OfNothing::kReturns && bytes == 0) return 0;
+    return keeping_errno([&] { return messages::receive(fd, data, bytes, flags); });
+  }
+  if (kind == Kind::kStream) return receive_by_lane<kernel, of_nothing>(fd, *known, data, bytes, flags);
+  return kernel_received(kernel(fd, data, bytes, flags));
+}
+
+// writev and readv.
+template <bool sends, class KernelCall>
+ssize_t move_pieces(int fd, const iovec* pieces, int count, int flags, KernelCall call) {
+  const std::size_t n = static_cast<std::size_t>(count);
+  const Kind kind = classify(fd).kind;
+  const bool valid = count >= 0 && count <= IOV_MAX;
+  if (kind == Kind::kForeign) return call();
+  if (kind == Kind::kDatagram && valid) {
+    return sends ? datagram::send(fd, pieces, n, flags) : datagram::receive(fd, pieces, n, flags);
+  }
+  if (kind == Kind::kMessages) {
+    if (count < 0) return failed(EINVAL);
+    return sends ? messages::send(fd, pieces, n, flags) : messages::receive(fd, pieces, n, flags);
+  }
+  if (kind == Kind::kStream && valid && !refused(pieces, n) && !empty(pieces, n)) {
+    if (const Call socket(fd); socket) {
+      return sends ? socket->send(fd, pieces, n, flags) : socket->receive(fd, pieces, n, flags);
+    }
+  }
+  return sends ? send_by_kernel(call) : kernel_received(call());
+}
+
+// pwritev2 and preadv2: as writev and readv, if there is no offset and the library knows the flags. The kernel has UDP
+// sockets from then on.
+template <bool sends, class KernelCall>
+ssize_t move_pieces_at(int fd, const iovec* pieces, int count, off_t offset, int flags, KernelCall call) {
+  const bool known_flags = (flags & ~RWF_NOWAIT) == 0;
+  if (messages::carried(fd)) {
+    if (offset != -1) return failed(ESPIPE);
+    if (!known_flags) return failed(count < 0 ? EINVAL : EOPNOTSUPP);
+  }
+  datagram::table::give_up(fd, Reason::kSplice);
+  if (offset != -1 || !known_flags) return call();
+  return move_pieces<sends>(fd, pieces, count, flags == 0 ? 0 : MSG_DONTWAIT, call);
 }
 
 }  // namespace
@@ -236,68 +309,53 @@ template <OfNothing of_nothing, class KernelCall>
 // ------------------------------------------------------------------ sending
 
 ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
-  const Socket* const known = table::peek(fd);
-  if (known == nullptr) {
-    if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, flags);
-    return libc::send(fd, data, bytes, flags);
-  }
-  if (known->modes.carries_messages()) return send_as_message(fd, data, bytes, flags);
-  if (!known->may_use_lane()) return send_by_kernel([=] { return libc::send(fd, data, bytes, flags); });
-  return send_by_library(fd, *known, data, bytes, flags);
+  return send_bytes<kSend>(fd, data, bytes, flags);
 }
+
+ssize_t sovia_write(int fd, const void* data, size_t bytes) { return send_bytes<kWrite>(fd, data, bytes, 0); }
 
 ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const sockaddr* address,
                      socklen_t length) {
   if (address == nullptr) return sovia_send(fd, data, bytes, flags);
-  if (messages::carried(fd)) {
-    const iovec piece{const_cast<void*>(data), bytes};
-    msghdr message{};
-    message.msg_name = const_cast<sockaddr*>(address);
-    message.msg_namelen = length;
-    message.msg_iov = const_cast<iovec*>(&piece);
-    message.msg_iovlen = 1;
+  const auto call = [=] { return libc::sendto(fd, data, bytes, flags, address, length); };
+  const Kind kind = classify(fd).kind;
+  if (kind == Kind::kForeign) return call();
+  if (kind == Kind::kDatagram) return send_datagram(fd, data, bytes, flags, address, length);
+  if (kind == Kind::kMessages) {
+    iovec piece{const_cast<void*>(data), bytes};
+    const msghdr message{const_cast<sockaddr*>(address), length, &piece, 1, nullptr, 0, 0};
     return keeping_errno([&] { return messages::send(fd, &message, flags); });
   }
-  if ((flags & MSG_FASTOPEN) != 0 && table::peek(fd) != nullptr) {
-    return open_fast(fd, [=] { return libc::sendto(fd, data, bytes, flags, address, length); });
-  }
+  if ((flags & MSG_FASTOPEN) != 0) return open_fast(fd, call);
   // TCP ignores the address after a check that it is readable.
-  if (length <= sizeof(sockaddr_storage) && may_use_lane(fd) && can_read(address, length)) {
-    return sovia_send(fd, data, bytes, flags);
-  }
-  if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, flags, address, length);
-  return libc::sendto(fd, data, bytes, flags, address, length);
+  const bool ignored = kind == Kind::kStream && length <= sizeof(sockaddr_storage) && can_read(address, length);
+  return ignored ? sovia_send(fd, data, bytes, flags) : call();
 }
 
 ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
   return keeping_errno([&]() -> ssize_t {
-    const Socket* const known = table::peek(fd);
+    const auto call = [=] { return libc::sendmsg(fd, message, flags); };
     msghdr given;
-    if (known == nullptr && datagram::table::knows(fd)) {
-      return take(given, message) ? datagram::send_message(fd, given, flags) : libc::sendmsg(fd, message, flags);
-    }
-    if (known == nullptr) {
-      if (!take(given, message) || given.msg_controllen == 0 ||
-          !can_read(given.msg_control, given.msg_controllen)) {
-        return libc::sendmsg(fd, message, flags);
+    const Kind kind = classify(fd).kind;
+    if (kind == Kind::kForeign) {
+      if (!take(given, message) || given.msg_controllen == 0 || !can_read(given.msg_control, given.msg_controllen)) {
+        return call();
       }
       const scm_rights::Outgoing outgoing(given);
       return libc::sendmsg(fd, outgoing.message(), flags);
     }
-    if (known->modes.carries_messages()) return messages::send(fd, message, flags);
-    const Call socket = may_use_lane(fd);
-    if (!socket || !take(given, message) || refused_to_send(given)) {
-      return send_by_kernel([=] { return libc::sendmsg(fd, message, flags); });
-    }
-    if ((flags & MSG_FASTOPEN) != 0 && given.msg_name != nullptr) {
-      return open_fast(fd, [=] { return libc::sendmsg(fd, message, flags); });
-    }
+    if (kind == Kind::kDatagram) return take(given, message) ? datagram::send_message(fd, given, flags) : call();
+    if (kind == Kind::kMessages) return messages::send(fd, message, flags);
+    if (kind == Kind::kKernel) return send_by_kernel(call);
+    const Call socket(fd);
+    if (!socket || !take(given, message) || refused_to_send(given)) return send_by_kernel(call);
+    if ((flags & MSG_FASTOPEN) != 0 && given.msg_name != nullptr) return open_fast(fd, call);
     const bool plain = (flags & kKernelSends) == 0 && given.msg_controllen == 0;
-    if (!plain && empty(given.msg_iov, given.msg_iovlen)) return kernel_sent(libc::sendmsg(fd, message, flags));
+    if (!plain && empty(given.msg_iov, given.msg_iovlen)) return kernel_sent(call());
     if (!plain) {
       leave_to_send(fd, *socket, flags);
       const signals::Outside outside;
-      return kernel_sent(libc::sendmsg(fd, message, flags));
+      return kernel_sent(call());
     }
     return socket->send(fd, given.msg_iov, given.msg_iovlen, flags);
   });
@@ -305,9 +363,10 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
 
 int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
   return keeping_errno([&]() -> int {
-    const Call socket = may_use_lane(fd);
+    const Kind kind = classify(fd).kind;
+    const Call socket = kind == Kind::kStream ? Call(fd) : Call();  // signals wait for the end of the call
     if (count > kMostMessages) count = kMostMessages;
-    if (!socket && !messages::carried(fd) && !datagram::table::concerns(fd)) {
+    if (kind == Kind::kForeign || kind == Kind::kKernel) {
       bool more = false;
       for (unsigned i = 0; i < count; ++i) {
         msghdr message;
@@ -331,85 +390,43 @@ int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
   });
 }
 
-ssize_t sovia_write(int fd, const void* data, size_t bytes) {
-  const Socket* const known = table::peek(fd);
-  if (known == nullptr) {
-    if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, 0);
-    return libc::write(fd, data, bytes);
-  }
-  if (known->modes.carries_messages()) return send_as_message(fd, data, bytes, 0);
-  if (!known->may_use_lane()) return send_by_kernel([=] { return libc::write(fd, data, bytes); });
-  return write_by_library(fd, *known, data, bytes);
-}
-
 ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
-  return keeping_errno([&]() -> ssize_t {
-    const Socket* const known = table::peek(fd);
-    if (known == nullptr) {
-      if (datagram::table::knows(fd)) return datagram_pieces(fd, pieces, count, datagram::send_message, libc::writev);
-      return libc::writev(fd, pieces, count);
-    }
-    if (known->modes.carries_messages()) {
-      if (count < 0) return failed(EINVAL);
-      return messages::send(fd, pieces, static_cast<std::size_t>(count), 0);
-    }
-    const Call socket = may_use_lane(fd);
-    const std::size_t n = static_cast<std::size_t>(count);
-    if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
-      return send_by_kernel([=] { return libc::writev(fd, pieces, count); });
-    }
-    return socket->send(fd, pieces, n, 0);
+  return keeping_errno([&] {
+    return move_pieces<true>(fd, pieces, count, 0, [=] { return libc::writev(fd, pieces, count); });
   });
 }
 
 ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
-  return keeping_errno([&]() -> ssize_t {
-    if (messages::carried(fd)) {
-      if (offset != -1) return failed(ESPIPE);
-      if (count < 0 || (flags & ~RWF_NOWAIT) != 0) return failed(count < 0 ? EINVAL : EOPNOTSUPP);
-      return messages::send(fd, pieces, static_cast<std::size_t>(count), flags == 0 ? 0 : MSG_DONTWAIT);
-    }
-    if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
-      const Call socket = may_use_lane(fd);
-      const std::size_t n = static_cast<std::size_t>(count);
-      if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
-        return socket->send(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
-      }
-    }
-    datagram::table::give_up(fd, Reason::kSplice);
-    return SOVIA_LATE(pwritev2)(fd, pieces, count, offset, flags);
+  return keeping_errno([&] {
+    return move_pieces_at<true>(fd, pieces, count, offset, flags,
+                                   [=] { return SOVIA_LATE(pwritev2)(fd, pieces, count, offset, flags); });
   });
 }
 
 // ------------------------------------------------------------------ receiving
 
 ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
-  Socket* const known = table::peek(fd);
-  if (known == nullptr) {
-    if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, flags);
-    return libc::recv(fd, data, bytes, flags);
-  }
-  if (known->modes.carries_messages()) return keeping_errno([&] { return messages::receive(fd, data, bytes, flags); });
-  if (!known->may_use_lane()) return kernel_received(libc::recv(fd, data, bytes, flags));
-  return keeping_errno([&] {
-    return receive_by_lane<OfNothing::kWaits>(fd, *known, data, bytes, flags,
-                                              [=] { return libc::recv(fd, data, bytes, flags); });
-  });
+  return receive_bytes<kReceive, OfNothing::kWaits>(fd, data, bytes, flags);
+}
+
+ssize_t sovia_read(int fd, void* data, size_t bytes) {
+  return receive_bytes<kRead, OfNothing::kReturns>(fd, data, bytes, 0);
 }
 
 ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* address,
                        socklen_t* length) {
+  if (address == nullptr) return sovia_recv(fd, data, bytes, flags);
   return keeping_errno([&]() -> ssize_t {
-    if (address == nullptr) return sovia_recv(fd, data, bytes, flags);
-    if (messages::carried(fd)) {
+    const auto call = [=] { return libc::recvfrom(fd, data, bytes, flags, address, length); };
+    const Kind kind = classify(fd).kind;
+    if (kind == Kind::kForeign || kind == Kind::kKernel) return call();
+    if (kind == Kind::kDatagram) return receive_datagram(fd, data, bytes, flags, address, length);
+    if (kind == Kind::kMessages) {
       const ssize_t received = messages::receive(fd, data, bytes, flags);
       return received < 0 || put(length, socklen_t{0}) ? received : failed(EFAULT);
     }
-    if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, flags, address, length);
-    const Call socket = may_use_lane(fd);
-    if (!socket || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) {
-      return libc::recvfrom(fd, data, bytes, flags, address, length);
-    }
+    const Call socket(fd);
+    if (!socket || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) return call();
     const iovec piece = {data, bytes};
     const ssize_t received = receive(fd, *socket, &piece, 1, flags);
     if (received < 0) return received;
@@ -423,28 +440,29 @@ ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* ad
 
 ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
   return keeping_errno([&]() -> ssize_t {
-    const Socket* const known = table::peek(fd);
-    if (known == nullptr && datagram::table::knows(fd)) {
-      msghdr asked;
-      if (!take(asked, message)) return libc::recvmsg(fd, message, flags);
-      const ssize_t got = datagram::receive_message(fd, asked, flags);
-      return got < 0 || put(message, asked) ? got : failed(EFAULT);
-    }
-    if (known == nullptr) {
-      const ssize_t received = libc::recvmsg(fd, message, flags);
+    const auto call = [=] { return libc::recvmsg(fd, message, flags); };
+    msghdr given;
+    const Kind kind = classify(fd).kind;
+    if (kind == Kind::kForeign) {
+      const ssize_t received = call();
       if (received >= 0 && message->msg_controllen != 0) scm_rights::after_receive(*message);
       return received;
     }
-    if (known->modes.carries_messages()) return messages::receive(fd, message, flags);
-    const Call socket = may_use_lane(fd);
-    msghdr given;
+    if (kind == Kind::kDatagram) {
+      if (!take(given, message)) return call();
+      const ssize_t got = datagram::receive_message(fd, given, flags);
+      return got < 0 || put(message, given) ? got : failed(EFAULT);
+    }
+    if (kind == Kind::kMessages) return messages::receive(fd, message, flags);
+    if (kind == Kind::kKernel) return kernel_received(call());
+    const Call socket(fd);
     if (!socket || !take(given, message) || (flags & kKernelReceives) != 0 ||
         refused(given.msg_iov, given.msg_iovlen)) {
-      return kernel_received(libc::recvmsg(fd, message, flags));
+      return kernel_received(call());
     }
     if (given.msg_controllen != 0 && socket->receives_in_kernel()) {
       const signals::Outside outside;
-      return kernel_received(libc::recvmsg(fd, message, flags));
+      return kernel_received(call());
     }
     const ssize_t received = receive(fd, *socket, given.msg_iov, given.msg_iovlen, flags);
     if (received < 0) return received;
@@ -459,10 +477,10 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
 
 int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, timespec* timeout) {
   return keeping_errno([&]() -> int {
-    const Call socket = may_use_lane(fd);
+    const Kind kind = classify(fd).kind;
+    const Call socket = kind == Kind::kStream ? Call(fd) : Call();  // as in sendmmsg
     timespec limit{};
-    const bool one_by_one = socket || messages::carried(fd) || datagram::table::concerns(fd);
-    if (!one_by_one || (flags & kKernelReceives) != 0 || count == 0 ||
+    if (kind == Kind::kForeign || kind == Kind::kKernel || (flags & kKernelReceives) != 0 || count == 0 ||
         (timeout != nullptr && !(take(limit, timeout) && is_valid(limit)))) {
       const int received = libc::recvmmsg(fd, messages, count, flags, timeout);
       for (int i = 0; i < received; ++i) {
@@ -487,66 +505,22 @@ int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, tim
     }
     if (done == 0) return -1;
     if (timeout != nullptr) {
-      const std::uint64_t now = now_ns();
-      const std::uint64_t left = deadline > now ? deadline - now : 0;
-      limit = {static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
+      limit = until(deadline);
       if (!put(timeout, limit)) return failed(EFAULT);
     }
     return static_cast<int>(done);
   });
 }
 
-ssize_t sovia_read(int fd, void* data, size_t bytes) {
-  Socket* const known = table::peek(fd);
-  if (known == nullptr) {
-    if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, 0);
-    return libc::read(fd, data, bytes);
-  }
-  if (known->modes.carries_messages()) {
-    return bytes == 0 ? 0 : keeping_errno([&] { return messages::receive(fd, data, bytes, 0); });
-  }
-  if (!known->may_use_lane()) return kernel_received(libc::read(fd, data, bytes));
-  return keeping_errno([&] {
-    return receive_by_lane<OfNothing::kReturns>(fd, *known, data, bytes, 0,
-                                                [=] { return libc::read(fd, data, bytes); });
-  });
-}
-
 ssize_t sovia_readv(int fd, const iovec* pieces, int count) {
-  return keeping_errno([&]() -> ssize_t {
-    const Socket* const known = table::peek(fd);
-    if (known == nullptr) {
-      if (datagram::table::knows(fd)) return datagram_pieces(fd, pieces, count, datagram::receive_message, libc::readv);
-      return libc::readv(fd, pieces, count);
-    }
-    if (known->modes.carries_messages()) {
-      if (count < 0) return failed(EINVAL);
-      return messages::receive(fd, pieces, static_cast<std::size_t>(count), 0);
-    }
-    const Call socket = may_use_lane(fd);
-    const std::size_t n = static_cast<std::size_t>(count);
-    if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
-      return kernel_received(libc::readv(fd, pieces, count));
-    }
-    return socket->receive(fd, pieces, n, 0);
+  return keeping_errno([&] {
+    return move_pieces<false>(fd, pieces, count, 0, [=] { return libc::readv(fd, pieces, count); });
   });
 }
 
 ssize_t sovia_preadv2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
-  return keeping_errno([&]() -> ssize_t {
-    if (messages::carried(fd)) {
-      if (offset != -1) return failed(ESPIPE);
-      if (count < 0 || (flags & ~RWF_NOWAIT) != 0) return failed(count < 0 ? EINVAL : EOPNOTSUPP);
-      return messages::receive(fd, pieces, static_cast<std::size_t>(count), flags == 0 ? 0 : MSG_DONTWAIT);
-    }
-    if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
-      const Call socket = may_use_lane(fd);
-      const std::size_t n = static_cast<std::size_t>(count);
-      if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
-        return socket->receive(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
-      }
-    }
-    datagram::table::give_up(fd, Reason::kSplice);
-    return SOVIA_LATE(preadv2)(fd, pieces, count, offset, flags);
+  return keeping_errno([&] {
+    return move_pieces_at<false>(fd, pieces, count, offset, flags,
+                                  [=] { return SOVIA_LATE(preadv2)(fd, pieces, count, offset, flags); });
   });
 }

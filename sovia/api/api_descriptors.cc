@@ -36,16 +36,6 @@ bool is_open(int fd) {
   return libc::fcntl(fd, F_GETFD) >= 0;
 }
 
-int copied(int fd, int copy) {
-  if (copy < 0) return copy;
-  const signals::Inside inside;
-  const KeepErrno keep;
-  datagram::table::give_up(fd, Reason::kShared);
-  table::copied(fd, copy);
-  epoll_sets::copied(fd, copy);
-  return copy;
-}
-
 // dup2 and dup3, for different descriptors. `make` is the kernel's call.
 template <class Make>
 int replace(int fd, int copy, Make&& make) {
@@ -60,10 +50,7 @@ int replace(int fd, int copy, Make&& make) {
   datagram::table::give_up(fd, Reason::kShared);
   if (replaces) let_go(copy);
   // The socket leaves its lane for good, as stdio would write to a standard stream without the library.
-  if (ours && copy <= STDERR_FILENO) {
-    const Call socket = may_use_lane(fd);
-    if (socket) socket->leave_for_good(fd, Reason::kStandardStream);
-  }
+  if (ours && copy <= STDERR_FILENO) leave_for_good(fd, Reason::kStandardStream);
   const int result = make();
   if (result < 0 && replaces && known) table::opened(copy, table::Origin::kInherited);
   if (result < 0) return result;
@@ -79,6 +66,16 @@ int close_numbers(unsigned first, unsigned last, int flags) {
 }
 
 }  // namespace
+
+int viaduct::sovia::copied(int fd, int copy) {
+  if (copy < 0) return copy;
+  const signals::Inside inside;
+  const KeepErrno keep;
+  datagram::table::give_up(fd, Reason::kShared);
+  table::copied(fd, copy);
+  epoll_sets::copied(fd, copy);
+  return copy;
+}
 
 int sovia_close(int fd) {
   return keeping_errno([&]() -> int {
@@ -101,18 +98,9 @@ int sovia_close_range(unsigned int first, unsigned int last, int flags) {
       return close_numbers(first, last, flags);
     }
     const signals::Inside inside;
-    struct Range {
-      unsigned first, last;
-    } range = {first, last};
-    table::for_each(
-        [](int fd, Socket&, void* context) {
-          const Range& asked = *static_cast<const Range*>(context);
-          if (static_cast<unsigned>(fd) >= asked.first && static_cast<unsigned>(fd) <= asked.last) {
-            let_go(fd);
-          }
-        },
-        &range);
-
+    table::for_each([=](int fd, Socket&) {
+      if (static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last) let_go(fd);
+    });
     epoll_sets::closing_range(first, last);
     datagram::table::closing_range(first, last);
 

@@ -29,8 +29,7 @@ EpollSetRef set_for(int epfd, int most) {
 // Sets errno.
 bool can_write(epoll_event* events) {
   if (copy_guarded(events, events, sizeof *events)) return true;
-  errno = EFAULT;
-  return false;
+  return failed(EFAULT, false);
 }
 
 // The time, precise to a few milliseconds only, but cheap.
@@ -49,6 +48,12 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
   constexpr std::size_t kMaskBytes = 8;
   return static_cast<int>(
       ::syscall(SYS_epoll_pwait2, epfd, events, most, timeout, mask, kMaskBytes));
+}
+
+int created(int epfd) {
+  const signals::Inside inside;
+  epoll_sets::opened(epfd);
+  return epfd;
 }
 
 // Goes on with a wait after events of which some are the set's own.
@@ -90,18 +95,12 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
 
 int sovia_epoll_create(int size) {
   libc::prepare();
-  const int epfd = libc::epoll_create(size);
-  const signals::Inside inside;
-  epoll_sets::opened(epfd);
-  return epfd;
+  return created(libc::epoll_create(size));
 }
 
 int sovia_epoll_create1(int flags) {
   libc::prepare();
-  const int epfd = libc::epoll_create1(flags);
-  const signals::Inside inside;
-  epoll_sets::opened(epfd);
-  return epfd;
+  return created(libc::epoll_create1(flags));
 }
 
 int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {

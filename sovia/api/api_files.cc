@@ -149,8 +149,7 @@ void leave_for_thread(const aiocb* request) {
 
 void viaduct::sovia::leave_for_kernel(int fd) {
   datagram::table::give_up(fd, Reason::kSplice);
-  const Call socket = may_use_lane(fd);
-  if (socket) socket->leave_for_good(fd, Reason::kSplice);
+  leave_for_good(fd, Reason::kSplice);
 }
 
 int sovia_aio_read(aiocb* request) {

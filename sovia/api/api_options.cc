@@ -96,16 +96,6 @@ void follow(int fd, Socket& socket, int name, const void* value) {
   if (name == SO_SNDBUF || name == SO_SNDBUFFORCE) room_changed(socket, fd);
 }
 
-int duplicate(int fd, int copy) {
-  if (copy >= 0) {
-    const KeepErrno keep;
-    datagram::table::give_up(fd, Reason::kShared);
-    table::copied(fd, copy);
-    epoll_sets::copied(fd, copy);
-  }
-  return copy;
-}
-
 int set_flags(int fd, long flags) {
   const Call socket(fd);
   // The socket leaves its lane, as the kernel sends SIGIO only for data that comes to the kernel.
@@ -183,8 +173,7 @@ int sovia_getsockopt(int fd, int level, int name, void* value, socklen_t* length
     libc::prepare();
     if (level == SOL_SOVIA && table::is_tcp(fd)) return get_own(fd, name, value, length);
     if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) {
-      const Call socket = may_use_lane(fd);
-      if (socket) socket->leave_for_good(fd, Reason::kOption);
+      leave_for_good(fd, Reason::kOption);
     }
     const int result = libc::getsockopt(fd, level, name, value, length);
     if (level != SOL_SOCKET || name != SO_ERROR || result != 0 || *length != sizeof(int)) return result;
@@ -241,7 +230,7 @@ int sovia_fcntl(int fd, int command, ...) {
   switch (command) {
     case F_DUPFD:
     case F_DUPFD_CLOEXEC:
-      return duplicate(fd, libc::fcntl(fd, command, argument));
+      return copied(fd, libc::fcntl(fd, command, argument));
     case F_SETFL:
       if (table::peek(fd) != nullptr) return set_flags(fd, reinterpret_cast<long>(argument));
       if (datagram::table::knows(fd)) {
@@ -285,11 +274,8 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
       return result;
     }
     case FIOASYNC: {
-      const Call socket = may_use_lane(fd);
       int on = 0;
-      if (socket && copy_guarded(&on, argument, sizeof on) && on != 0) {
-        socket->leave_for_good(fd, Reason::kOption);
-      }
+      if (copy_guarded(&on, argument, sizeof on) && on != 0) leave_for_good(fd, Reason::kOption);
       break;
     }
     case FIONBIO: {

@@ -106,24 +106,28 @@ int sovia_execveat(int directory, const char* path, char* const arguments[],
 
 // ------------------------------------------------------------------ programs in children
 
+namespace {
+
+int spawn(decltype(libc::posix_spawn) call, pid_t* pid, const char* program, const posix_spawn_file_actions_t* actions,
+          const posix_spawnattr_t* attributes, char* const arguments[], char* const environment[]) {
+  fork::Spawning spawning;
+  const int error = call(pid, program, actions, attributes, arguments, spawning.environment(environment));
+  if (error != 0) spawning.undo();
+  return error;
+}
+
+}  // namespace
+
 int sovia_posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
                       const posix_spawnattr_t* attributes, char* const arguments[],
                       char* const environment[]) {
-  fork::Spawning spawning;
-  const int error = libc::posix_spawn(pid, path, actions, attributes, arguments,
-                                        spawning.environment(environment));
-  if (error != 0) spawning.undo();
-  return error;
+  return spawn(libc::posix_spawn, pid, path, actions, attributes, arguments, environment);
 }
 
 int sovia_posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
                        const posix_spawnattr_t* attributes, char* const arguments[],
                        char* const environment[]) {
-  fork::Spawning spawning;
-  const int error = libc::posix_spawnp(pid, file, actions, attributes, arguments,
-                                         spawning.environment(environment));
-  if (error != 0) spawning.undo();
-  return error;
+  return spawn(libc::posix_spawnp, pid, file, actions, attributes, arguments, environment);
 }
 
 // The child gets the socket even if that closes on exec: it counts as passed on, as by SCM_RIGHTS.

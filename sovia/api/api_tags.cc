@@ -34,7 +34,15 @@ class Tagging {
   int error_ = 0;
 };
 
-bool copy_tag(TagBytes& to, const struct sovia_tag* from) { return copy_guarded(&to, from, sizeof to); }
+template <class Body>
+int with_tag(int fd, const struct sovia_tag* tag, Body&& body) {
+  return keeping_errno([&]() -> int {
+    const Tagging tagging(fd);
+    TagBytes given;
+    if (tagging.error() != 0) return failed(tagging.error());
+    return copy_guarded(&given, tag, sizeof given) ? body(tagging.messages(), given) : failed(EFAULT);
+  });
+}
 
 }  // namespace
 
@@ -51,29 +59,18 @@ int sovia_tag(int fd, void* buffer, size_t bytes, int access, struct sovia_tag* 
 }
 
 int sovia_untag(int fd, const struct sovia_tag* tag) {
-  return keeping_errno([&]() -> int {
-    const Tagging tagging(fd);
-    TagBytes given;
-    if (tagging.error() != 0) return failed(tagging.error());
-    return copy_tag(given, tag) ? tagging.messages().untag(fd, given) : failed(EFAULT);
-  });
+  return with_tag(fd, tag, [=](MessageSocket& messages, const TagBytes& given) { return messages.untag(fd, given); });
 }
 
 int sovia_put(int fd, const struct sovia_tag* tag, size_t offset, const void* data, size_t bytes) {
-  return keeping_errno([&]() -> int {
-    const Tagging tagging(fd);
-    TagBytes given;
-    if (tagging.error() != 0) return failed(tagging.error());
-    return copy_tag(given, tag) ? tagging.messages().put(fd, given, offset, data, bytes) : failed(EFAULT);
+  return with_tag(fd, tag, [=](MessageSocket& messages, const TagBytes& given) {
+    return messages.put(fd, given, offset, data, bytes);
   });
 }
 
 int sovia_get(int fd, const struct sovia_tag* tag, size_t offset, void* data, size_t bytes) {
-  return keeping_errno([&]() -> int {
-    const Tagging tagging(fd);
-    TagBytes given;
-    if (tagging.error() != 0) return failed(tagging.error());
-    return copy_tag(given, tag) ? tagging.messages().get(fd, given, offset, data, bytes) : failed(EFAULT);
+  return with_tag(fd, tag, [=](MessageSocket& messages, const TagBytes& given) {
+    return messages.get(fd, given, offset, data, bytes);
   });
 }
 

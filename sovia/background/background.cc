@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include "sovia/datagram/datagram_control.h"
 #include "sovia/datagram/datagram_table.h"
 #include "sovia/lane/engine.h"
+#include "sovia/lane/listener.h"
 #include "sovia/lane/waiting.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/counters.h"
@@ -28,6 +28,7 @@
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/seccomp.h"
 #include "sovia/process/threads.h"
+#include "sovia/process/wake_event.h"
 #include "sovia/socket/fallback.h"
 #include "sovia/socket/held_sends.h"
 #include "sovia/socket/lane_endpoint.h"
@@ -44,27 +45,21 @@ State& state() {
 // The table forgets a descriptor before it is closed. So if the table still has it for this socket after the copy, the
 // copy is the socket's.
 int copy_descriptor(Socket& socket) {
-  struct Search {
-    Socket& socket;
-    int copy;
-  } search{socket, -1};
-  table::for_each(
-      [](int fd, Socket& each, void* context) {
-        auto& wanted = *static_cast<Search*>(context);
-        if (&each != &wanted.socket || wanted.copy >= 0) return;
-        constexpr int kHigh = 900;
-        int copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
-        if (copy < 0) copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-        if (copy < 0) return;
-        if (table::find(fd).get() == &each) {
-          own_descriptors::mark(copy);
-          wanted.copy = copy;
-        } else {
-          libc::close(copy);
-        }
-      },
-      &search);
-  return search.copy;
+  int found = -1;
+  table::for_each([&](int fd, Socket& each) {
+    if (&each != &socket || found >= 0) return;
+    constexpr int kHigh = 900;
+    int copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
+    if (copy < 0) copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (copy < 0) return;
+    if (table::find(fd).get() == &each) {
+      own_descriptors::mark(copy);
+      found = copy;
+    } else {
+      libc::close(copy);
+    }
+  });
+  return found;
 }
 
 namespace {
@@ -72,8 +67,6 @@ namespace {
 constexpr std::uint64_t kFirstLookNs = 25'000;       // the first look whether the peer has asked
 constexpr unsigned long kTimerSlackNs = 5'000;       // Linux's default is 50 us
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
-constexpr std::uint64_t kLeaseNs = 4 * kMs;          // a program that makes no progress for so long is away
-constexpr std::uint64_t kShortLeaseNs = 1 * kMs;     // while data waits for credits
 constexpr std::uint64_t kOfferNs = 5 * kMs;           // for the peer to take a VI from the VI cache
 constexpr std::uint64_t kExitDrainNs = 20 * kMs;      // at the end of the process, while nothing moves
 constexpr std::uint64_t kAloneDrainNs = 300 * kMs;    // ... if there is no finisher
@@ -171,10 +164,7 @@ void look_at_falling() {
     }
     // Nothing is left to do, or the program has closed the socket and no descriptor is left: drop it.
     if (one.wanted == 0 || (one.fd < 0 && one.socket->closed())) {
-      if (one.fd >= 0) {
-        own_descriptors::release(one.fd);
-        libc::close(one.fd);
-      }
+      own_descriptors::close(one.fd);
       one = std::move(state().falling.back());
       state().falling.pop_back();
     } else {
@@ -301,7 +291,6 @@ void do_what_is_due() {
 
 void run() {
   const int poke_descriptor = requests().poke.load();
-  std::uint32_t turns_before = engine::turns();
   for (;;) {
     do_what_is_due();
     const std::uint64_t vi_cache_due = look_at_vi_cache();
@@ -325,35 +314,10 @@ void run() {
       const auto events = static_cast<short>(one.wanted & (POLLIN | POLLOUT));
       if (one.fd >= 0 && events != 0) fds.push_back({one.fd, events, 0});
     }
-    if (engine::nic() == nullptr || !engine::has_lanes()) {
-      const std::uint64_t now = now_ns();
-      const int ms = due == kNever ? -1 : static_cast<int>((due - std::min(due, now)) / kMs + 1);
-      libc::poll(fds.data(), fds.size(), ms);
-    } else {
-      // As long as the program's own threads make progress, they hear the lanes.
-      const std::uint32_t turns = engine::turns();
-      const bool listens = waiting::program_listens();
-      if ((turns != turns_before || listens) && !awaits_confirmation()) {
-        turns_before = turns;
-        const bool hurries = requests().hurries.load();
-        const std::uint64_t usual = hurries ? kShortLeaseNs : kLeaseNs;
-        const std::uint64_t lease = now_ns() + (listens ? waiting::kLongLeaseNs : usual);
-        const std::uint64_t until = std::min(due, lease);
-        const std::uint64_t now = now_ns();
-        const std::uint64_t left = until > now ? until - now : 0;
-        const timespec time{static_cast<time_t>(left / 1'000'000'000),
-                            static_cast<long>(left % 1'000'000'000)};
-        // Only the end of the lease ends the hurry, or each send without credits would wake this thread.
-        if (libc::ppoll(fds.data(), fds.size(), &time, nullptr) == 0 && hurries) requests().hurries.store(false);
-      } else {
-        const bool came_by = waiting::listen_in_background(fds.data(), fds.size(), due);
-        turns_before = engine::turns() - (came_by ? 1 : 0);
-      }
-    }
+    listener::sleep(fds.data(), fds.size(), due, awaits_confirmation());
     requests().idle.store(false);
-    std::uint64_t pokes;
-    const ssize_t got = libc::read(poke_descriptor, &pokes, sizeof pokes);
-    state().timer_expired = got < 0 && due != kNever && now_ns() >= due;
+    const bool poked = wake_event::empty(poke_descriptor);
+    state().timer_expired = !poked && due != kNever && now_ns() >= due;
     counters::add(Counter::kBackgroundTurns);
   }
 }
@@ -386,7 +350,7 @@ bool start() {
   if (own_descriptors::scarce()) return false;
   // Keep the eventfd of a thread that has ended: another thread may be about to write to it.
   if (requests().poke.load() < 0) {
-    const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const int descriptor = wake_event::make();
     if (descriptor < 0) return false;
     requests().poke.store(descriptor);
   }
@@ -468,8 +432,7 @@ void await(const std::vector<LaneEndpoint*>& ends) {
     fall_back(socket, fd);
     await_kernel(socket, fd);
     if (closed) continue;
-    own_descriptors::release(fd);
-    libc::close(fd);
+    own_descriptors::close(fd);
   }
 }
 
@@ -478,8 +441,7 @@ void reset_at_exit(LaneEndpoint& end) {
   if (const int fd = copy_descriptor(*end.socket); fd >= 0) {
     const linger at_once{1, 0};
     libc::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    own_descriptors::release(fd);
-    libc::close(fd);
+    own_descriptors::close(fd);
   }
   end.give_up();
   give_pin_back(end);
@@ -493,15 +455,16 @@ void await_kept() {
   }
 }
 
-}  // namespace
-
-namespace {
-
-// Gives up all datagram lanes. On return the sent datagrams have left, and later ones of the peers come through the
-// kernel.
-void end_datagrams(Reason why) {
-  datagram::table::give_up_all(why, false);
-  datagram::await_ended();
+// Pins all lanes, or those whose sockets are closed. False: the thread does not run, so that there is none.
+bool pin_ends(std::vector<LaneEndpoint*>& pinned, bool closed_ones) {
+  const std::scoped_lock guard(requests().lock);
+  if (!state().running) return false;
+  for (LaneEndpoint* const end : state().ends) {
+    if (closed_ones && !end->socket->closed()) continue;
+    ++end->pins;
+    pinned.push_back(end);
+  }
+  return true;
 }
 
 }  // namespace
@@ -534,14 +497,11 @@ void stop() {
 void resume() { g_stops.store(seccomp::in_force()); }
 
 void farewell() {
-  end_datagrams(Reason::kEnd);
+  // On return the sent datagrams have left, and later ones of the peers come through the kernel.
+  datagram::table::give_up_all(Reason::kEnd, false);
+  datagram::await_ended();
   std::vector<LaneEndpoint*> ends;
-  {
-    const std::scoped_lock guard(requests().lock);
-    if (!state().running) return;
-    ends = state().ends;
-    for (LaneEndpoint* const end : ends) ++end->pins;
-  }
+  if (!pin_ends(ends, false)) return;
   std::erase_if(ends, [](LaneEndpoint* end) {
     if (finish_lane(*end->socket)) return false;
     reset_at_exit(*end);
@@ -550,21 +510,13 @@ void farewell() {
   await(ends);
   // The background thread sends what broken lanes left over only through copies of descriptors. A socket for which no
   // copy could be made is served here.
-  table::for_each([](int fd, Socket& socket, void*) { await_kernel(socket, fd); }, nullptr);
+  table::for_each([](int fd, Socket& socket) { await_kernel(socket, fd); });
   await_kept();
 }
 
 void await_closed() {
   std::vector<LaneEndpoint*> ends;
-  {
-    const std::scoped_lock guard(requests().lock);
-    if (!state().running) return;
-    for (LaneEndpoint* const end : state().ends) {
-      if (!end->socket->closed()) continue;
-      ++end->pins;
-      ends.push_back(end);
-    }
-  }
+  if (!pin_ends(ends, true)) return;
   if (!ends.empty()) await(ends);
   await_kept();
 }
@@ -603,9 +555,7 @@ void after_fork_in_child() {
   for (std::vector<Falling>* const all : {&requests().fallen, &state().falling}) {
     for (Falling& one : *all) {
       new (&one.socket) SocketRef();
-      if (one.fd < 0) continue;
-      own_descriptors::release(one.fd);
-      libc::close(one.fd);
+      own_descriptors::close(one.fd);
     }
   }
   requests().fallen.clear();
@@ -616,10 +566,7 @@ void after_fork_in_child() {
   // A copy of a closed socket's descriptor in the child would keep the peer from the end of the stream.
   // Lanes' locks may be held by threads that the child does not have.
   for (LaneEndpoint* const end : state().ends) {
-    const int kept = end->keeper.exchange(-1);
-    if (kept < 0) continue;
-    own_descriptors::release(kept);
-    libc::close(kept);
+    own_descriptors::close(end->keeper.exchange(-1));
   }
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().early_claims = 0;
@@ -629,11 +576,7 @@ void after_fork_in_child() {
   requests().idle.store(false);
   requests().flush_at.store(kNever);
   requests().at_work = nullptr;
-  const int descriptor = requests().poke.exchange(-1);
-  if (descriptor >= 0) {
-    own_descriptors::release(descriptor);
-    libc::close(descriptor);
-  }
+  own_descriptors::close(requests().poke.exchange(-1));
   SocketPool::after_fork();
   requests().lock.unlock();
   epoll_sets::after_fork(true);

@@ -2,13 +2,13 @@
 // lanes, finishes and frees lanes whose sockets are closed, sends small data that has waited long
 // enough, and hears the lanes while no thread of the program calls.
 //
-// The thread is made at the first request (socket/background_requests.h). All functions may be called by any thread.
+// The thread is made at the first request (requests.h). All functions may be called by any thread.
 #ifndef VIADUCT_SOVIA_BACKGROUND_BACKGROUND_H
 #define VIADUCT_SOVIA_BACKGROUND_BACKGROUND_H
 
 namespace viaduct::sovia::background {
 
-// To be called when the library is loaded, before the first request to the thread (socket/background_requests.h).
+// To be called when the library is loaded, before the first request to the thread (requests.h).
 void begin();
 
 // Ends the thread and closes the NIC, after all lanes have been left. Returns when that is done, or when it takes too

@@ -8,11 +8,11 @@
 #include <map>
 #include <vector>
 
+#include "sovia/background/requests.h"
 #include "sovia/background/vi_cache.h"
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/reason.h"
 #include "sovia/process/units.h"
-#include "sovia/socket/background_requests.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/socket.h"
 

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "sovia/background/requests.h"
 #include "sovia/background/vi_cache.h"
-#include "sovia/socket/background_requests.h"
 #include "sovia/socket/lane_endpoint.h"
 
 namespace viaduct::sovia::background {

@@ -51,8 +51,7 @@ std::string file_argument() {
   if (opened < 0) return {};
   const int fd = own_descriptors::adopt(static_cast<int>(opened));
   const ssize_t bytes = libc::read(fd, arguments.data(), kMost - 1);
-  own_descriptors::release(fd);
-  libc::close(fd);
+  own_descriptors::close(fd);
   const char* const end = arguments.data() + std::max<ssize_t>(bytes, 0);
   const char* each = arguments.data();
   for (each += strlen(each) + 1; each < end; each += strlen(each) + 1) {  // after the program itself

@@ -62,7 +62,7 @@ void prepare_rest() {
   g_quiet_since = kNever;
   ++g_rests;
   state().vi_cache.clear();
-  table::for_each([](int, Socket& socket, void*) { socket.demand.shorten_bypass(); }, nullptr);
+  table::for_each([](int, Socket& socket) { socket.demand.shorten_bypass(); });
 }
 
 }  // namespace viaduct::sovia::background

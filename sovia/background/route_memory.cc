@@ -53,10 +53,8 @@ class File {
             (is.st_mode & (S_IRWXG | S_IRWXO)) == 0;
   }
   ~File() {
-    if (fd_ < 0) return;
     const KeepErrno keep;
-    own_descriptors::release(fd_);
-    libc::close(fd_);
+    own_descriptors::close(fd_);
   }
   File(const File&) = delete;
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "sovia/background/requests.h"
 #include "sovia/process/reason.h"
-#include "sovia/socket/background_requests.h"
 #include "sovia/socket/lane_endpoint.h"
 
 namespace viaduct::sovia::background {

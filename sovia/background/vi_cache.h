@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "sovia/background/requests.h"
 #include "sovia/lane/engine.h"
 #include "sovia/lane/packet.h"
-#include "sovia/socket/background_requests.h"
 #include "sovia/socket/lane_endpoint.h"
 
 namespace viaduct::sovia::background {

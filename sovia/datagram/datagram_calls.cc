@@ -24,11 +24,6 @@ constexpr int kPlainSends = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CONFIRM;
 constexpr int kKernelReceives = MSG_ERRQUEUE;
 constexpr std::size_t kMostPayload = 65507;  // of UDP over IPv4
 
-int failed(int error) {
-  errno = error;
-  return -1;
-}
-
 // Counts a datagram that the kernel has sent or received, and asks for a lane when the peer is worth one.
 void note(int fd, DatagramSocket& socket, const sockaddr_in& peer, ssize_t bytes) {
   if (peer.sin_family != AF_INET) return;
@@ -83,15 +78,13 @@ bool await(int fd, DatagramRef& socket, std::uint64_t deadline) {
   }
   if (woken == Woken::kTimeout) {
     if (now_ns() < deadline) return true;
-    errno = EAGAIN;
-    return false;
+    return failed(EAGAIN, false);
   }
   if (woken != Woken::kSignal && !signals::held_back()) return true;
   if (woken != Woken::kSignal && socket->readable()) return true;
   socket.reset();
   if (signals::run_held_back() && deadline == kNever && (socket = table::find(fd))) return true;
-  errno = EINTR;
-  return false;
+  return failed(EINTR, false);
 }
 
 // Receives from the kernel with the sender's address. If it waits, the program's signal handlers may run.

@@ -92,8 +92,7 @@ bool source_for(const sockaddr_in& peer, in_addr& source) {
   socklen_t length = sizeof local;
   const bool found = libc::connect(fd, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) == 0 &&
                      libc::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) == 0;
-  own_descriptors::release(fd);
-  libc::close(fd);
+  own_descriptors::close(fd);
   source = local.sin_addr;
   return found;
 }

@@ -28,6 +28,15 @@ struct DatagramLane final : public LaneOwner {
     if (posted - completed >= kSendPlaces) completed += transport.completed();
     return posted - completed < kSendPlaces;
   }
+  // The memory for the next message, if there is room.
+  std::byte* next_place() { return transport.to_send(posted % kSendPlaces); }
+  // Sends the bytes that are in it. False: the connection is over.
+  bool post(Kind kind, std::size_t bytes) {
+    const std::uint32_t place = posted % kSendPlaces;
+    if (!transport.post(place, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(kind))) return false;
+    ++posted;
+    return true;
+  }
   bool all_sent() {
     completed += transport.completed();
     return posted == completed;

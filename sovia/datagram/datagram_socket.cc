@@ -120,40 +120,24 @@ DatagramSocket::Sent DatagramSocket::send(int fd, const Message& message, std::s
     return Sent::kDone;
   }
   lane->no_room_since = 0;
-  bool fault = false;
-  if (post(*lane, message, bytes, fault)) {
+  std::byte* const to = lane->next_place();
+  const bool readable = for_pieces(message, bytes, [to](const void* from, std::size_t at, std::size_t part) {
+    return copy_guarded(to + at, from, part);
+  });
+  if (!readable) return Sent::kFault;
+  if (lane->post(Kind::kData, bytes)) {
     counters::add(Counter::kDatagramsSent);
     return Sent::kDone;
   }
-  if (fault) return Sent::kFault;
   lane->peer_left = lane->broken = true;
   look_at_lanes();
   return Sent::kKernel;
 }
 
-bool DatagramSocket::post(DatagramLane& lane, const Message& message, std::size_t bytes, bool& fault) {
-  const std::uint32_t place = lane.posted % kSendPlaces;
-  std::byte* const to = lane.transport.to_send(place);
-  fault = !for_pieces(message, bytes, [to](const void* from, std::size_t at, std::size_t part) {
-    return copy_guarded(to + at, from, part);
-  });
-  if (fault) return false;
-  if (!lane.transport.post(place, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(Kind::kData))) {
-    return false;
-  }
-  ++lane.posted;
-  return true;
-}
-
 bool DatagramSocket::say(DatagramLane& lane, Kind kind, const void* data, std::size_t bytes) {
   if (lane.broken || !lane.has_room()) return false;
-  const std::uint32_t place = lane.posted % kSendPlaces;
-  if (bytes != 0) memcpy(lane.transport.to_send(place), data, bytes);
-  if (!lane.transport.post(place, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(kind))) {
-    return false;
-  }
-  ++lane.posted;
-  return true;
+  if (bytes != 0) memcpy(lane.next_place(), data, bytes);
+  return lane.post(kind, bytes);
 }
 
 // ---------------------------------------------------------------------------- receiving

@@ -106,7 +106,6 @@ class DatagramSocket final : public Watched {
 
   static bool has_arrived(DatagramLane& lane);
   DatagramLane* lane_to(const sockaddr_in& peer);
-  bool post(DatagramLane& lane, const Message& message, std::size_t bytes, bool& fault);
   bool is_held(std::uint64_t now);
   bool some_have_ended() const;
   void pop();

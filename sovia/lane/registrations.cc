@@ -55,11 +55,6 @@ void Registrations::drop(VIP_NIC_HANDLE nic, Region& region) {
   region = {};
 }
 
-void Registrations::forget() {
-  const std::scoped_lock guard(lock_);
-  regions_.fill({});
-}
-
 // Tries a byte of each page by a system call, which fails for memory that can't be read.
 bool readable(const void* data, std::size_t bytes) {
   constexpr std::size_t kAtOnce = 64;

@@ -26,9 +26,6 @@ class Registrations {
                       std::size_t bytes);
   void give_back(VIP_NIC_HANDLE nic, VIP_MEM_HANDLE handle);
 
-  // The NIC is gone, and all regions with it.
-  void forget();
-
  private:
   struct Region {
     std::uintptr_t from = 0, to = 0;

@@ -69,8 +69,7 @@ class Question {
     if (libc::send(fd, room_, message().nlmsg_len, 0) > 0) {
       got = libc::recv(fd, room_, sizeof room_, 0);
     }
-    own_descriptors::release(fd);
-    libc::close(fd);
+    own_descriptors::close(fd);
     // RTM_GETx is answered by RTM_NEWx.
     const bool answered = got >= static_cast<ssize_t>(sizeof(nlmsghdr)) && NLMSG_OK(&message(), got) &&
                           message().nlmsg_type == asked - 2;
@@ -138,8 +137,7 @@ bool flow_of(int fd, Flow& flow) {
       ipv6 == flow.ipv6) {
     return true;
   }
-  errno = EAFNOSUPPORT;
-  return false;
+  return failed(EAFNOSUPPORT, false);
 }
 
 bool is_loopback(const Flow& flow) {

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,12 +17,14 @@
 #include <mutex>
 
 #include "sovia/lane/engine.h"
+#include "sovia/lane/listener.h"
 #include "sovia/lane/spin_time.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/signals.h"
+#include "sovia/process/wake_event.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -41,24 +42,6 @@ constinit WakeEvent g_wake_events[kWakeEvents];
 
 // A wake event by which signals end the sleep of the thread that hears the lanes. Only one thread hears them at a time.
 constinit std::atomic<int> g_signal_wake_event{-1};
-
-void forget(int wake_event) {
-  if (wake_event < 0) return;
-  own_descriptors::release(wake_event);
-  libc::close(wake_event);
-}
-
-int make_wake_event() { return own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
-
-void ring(int wake_event) {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put = libc::write(wake_event, &one, sizeof one);
-}
-
-void empty(int wake_event) {
-  std::uint64_t count;
-  [[maybe_unused]] const ssize_t got = libc::read(wake_event, &count, sizeof count);
-}
 
 // A thread that sleeps, or is about to. It sleeps on its wake event, or without one on `word`.
 struct Sleeper {
@@ -95,7 +78,7 @@ class WakeUps {
   void add(Sleeper& sleeper) {
     if (sleeper.word.exchange(1) != 0) return;
     if (sleeper.wake_event != nullptr) {
-      if (sleeper.wake_event->rung++ == 0) ring(sleeper.wake_event->fd);
+      if (sleeper.wake_event->rung++ == 0) wake_event::ring(sleeper.wake_event->fd);
     } else if (count_ != std::size(words_)) {
       words_[count_++] = &sleeper.word;
     } else {
@@ -111,22 +94,12 @@ class WakeUps {
 // The sleeper is awake. With g_sleepers_lock.
 void hear(Sleeper& sleeper) {
   if (sleeper.word.exchange(0) == 0 || sleeper.wake_event == nullptr) return;
-  if (--sleeper.wake_event->rung == 0) empty(sleeper.wake_event->fd);
+  if (--sleeper.wake_event->rung == 0) wake_event::empty(sleeper.wake_event->fd);
 }
-
-// The thread that hears the lanes sleeps on the completion queue, the others on their wake events.
-enum class Listener : std::uint8_t { kNobody, kBackground, kProgram };
 
 std::mutex g_sleepers_lock;
 Sleeper* g_sleepers = nullptr;
 std::atomic<std::uint32_t> g_sleeping{0};
-std::atomic<Listener> g_listener{Listener::kNobody};
-std::atomic<int> g_background_wake_event{-1};
-
-// Whether a thread of those that sleep is to hear the lanes.
-bool lanes_need_a_listener() {
-  return engine::nic() != nullptr && engine::has_lanes() && options().handling == Handling::kSingle;
-}
 
 class Asleep {
  public:
@@ -149,9 +122,7 @@ class Asleep {
     *sleeper_.link = sleeper_.next;
     if (sleeper_.next != nullptr) sleeper_.next->link = sleeper_.link;
     g_sleeping.fetch_sub(1);
-    if (listens_) g_listener.store(Listener::kNobody);
-    // Another thread must hear the lanes now. The one that was woken for that may be about to leave, as this one.
-    if (g_sleepers != nullptr && g_listener.load() == Listener::kNobody && lanes_need_a_listener()) wake_ups.add(*g_sleepers);
+    if (listener::leave(listens_) && g_sleepers != nullptr) wake_ups.add(*g_sleepers);
   }
   void has_woken() {
     const std::scoped_lock guard(g_sleepers_lock);
@@ -162,7 +133,7 @@ class Asleep {
     WakeEvent* best = nullptr;
     for (WakeEvent& wake_event : g_wake_events) {
       if (wake_event.fd < 0 && best != nullptr && best->users == 0) break;
-      if (wake_event.fd < 0) wake_event.fd = make_wake_event();
+      if (wake_event.fd < 0) wake_event.fd = wake_event::make();
       if (wake_event.fd < 0) break;
       if (best == nullptr || wake_event.users < best->users) best = &wake_event;
       if (best->users == 0) break;
@@ -170,40 +141,26 @@ class Asleep {
     if (best != nullptr) ++best->users;
     sleeper_.wake_event = best;
   }
-  // Makes this thread the one that hears the lanes, if no thread of the program is.
+  // Makes this thread the one that hears the lanes, if one has to and no other of the program does. It sleeps on
+  // descriptors then, so it needs a wake event.
   bool listen() {
-    if (listens_) return true;
-    Listener other = Listener::kNobody;
-    if (g_listener.compare_exchange_strong(other, Listener::kProgram)) return begin_listening();
-    if (other != Listener::kBackground) return false;
-    if (!g_listener.compare_exchange_strong(other, Listener::kProgram)) return false;
-    const int wake_event = g_background_wake_event.load();
-    if (wake_event >= 0) ring(wake_event);
-    return begin_listening();
-  }
-
- private:
-  // The thread sleeps on descriptors from now on, so it needs a wake event.
-  bool begin_listening() {
+    const bool listened = listens_;
+    listens_ = listener::take(listened);
+    if (listened || !listens_) return listens_;
     const std::scoped_lock guard(g_sleepers_lock);
     if (sleeper_.wake_event == nullptr) {
       give_wake_event();
       if (sleeper_.wake_event != nullptr && sleeper_.word.load() != 0 && sleeper_.wake_event->rung++ == 0) {
-        ring(sleeper_.wake_event->fd);
+        wake_event::ring(sleeper_.wake_event->fd);
       }
     }
-    return listens_ = true;
+    return true;
   }
 
+ private:
   Sleeper& sleeper_;
   bool listens_ = false;
 };
-
-int sleep_on_lanes(ProcessNic& nic, pollfd* fds, nfds_t count, std::uint64_t deadline,
-                   const sigset_t* mask) {
-  const timespec left = deadline == kNever ? timespec{} : until(deadline);
-  return VipxPoll(nic.cq(), fds, count, deadline == kNever ? nullptr : &left, mask);
-}
 
 // While it lives the thread may be cancelled at any instruction, as in the C library's own sleeps.
 class Cancellable {
@@ -230,18 +187,12 @@ int sleep_on_word(std::atomic<std::uint32_t>& word, const timespec* left) {
   return static_cast<int>(futex(word, FUTEX_WAIT_PRIVATE, 0, left));
 }
 
-int sleep_in_kernel(pollfd* fds, nfds_t count, std::uint64_t deadline, const sigset_t* mask) {
-  const timespec left = deadline == kNever ? timespec{} : until(deadline);
-  return libc::ppoll(fds, count, deadline == kNever ? nullptr : &left, mask);
-}
-
-constexpr timespec kVeryLong{1'000'000'000, 0};
 constexpr long kMoment = 10'000'000;
 
 // The wake event for signals of the one thread that listens.
 int signal_wake_event() {
   int wake_event = g_signal_wake_event.load();
-  if (wake_event < 0) g_signal_wake_event.store(wake_event = make_wake_event());
+  if (wake_event < 0) g_signal_wake_event.store(wake_event = wake_event::make());
   return wake_event;
 }
 
@@ -277,14 +228,15 @@ Woken sleep(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t d
   // A thread that waits for lanes alone needs no wake event: it sleeps on its own word and is woken alone.
   Asleep asleep(sleeper, count != 0 || mask != nullptr);
   for (;;) {
-    ProcessNic* const nic = engine::nic();
-    const bool listens = lanes_need_a_listener() && asleep.listen();
+    const bool has_role = asleep.listen();
+    ProcessNic* const nic = engine::nic();  // may have been lost meanwhile
+    const bool listens = has_role && nic != nullptr;
     const int wake_event = sleeper.wake_event != nullptr ? sleeper.wake_event->fd : -1;
     all[count] = {wake_event, POLLIN, 0};
     all[count + 1] = {listens && interrupted_by_signals ? signal_wake_event() : -1, POLLIN, 0};
-    timespec left = deadline == kNever ? kVeryLong : until(deadline);
+    timespec left = until(deadline);
     const signals::Alarm alarm(interrupted_by_signals ? &left : nullptr, all[count + 1].fd);
-    if (nic != nullptr) progress();
+    progress();
     if (condition.ready()) return Woken::kReady;
     if (interrupted_by_signals && signals::held_back()) return Woken::kSignal;
     give_way();
@@ -301,7 +253,7 @@ Woken sleep(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t d
     }
     if (ready < 0 && errno == EINTR && interrupted_by_signals) return Woken::kSignal;
     if (ready < 0 && listens && errno == ENODEV) engine::lost(*nic);
-    if (all[count + 1].fd >= 0 && all[count + 1].revents != 0) empty(all[count + 1].fd);
+    if (all[count + 1].fd >= 0 && all[count + 1].revents != 0) wake_event::empty(all[count + 1].fd);
     if (sleeper.word.load() != 0) {
       asleep.has_woken();
     } else if (ready > 0 && wake_event >= 0 && all[count].revents != 0) {
@@ -338,7 +290,8 @@ Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_
     return Woken::kReady;
   }
   if (expired) {
-    const int ready = count == 0 && mask == nullptr ? 0 : sleep_in_kernel(fds, count, 0, mask);
+    constexpr timespec kNone{};
+    const int ready = count == 0 && mask == nullptr ? 0 : libc::ppoll(fds, count, &kNone, mask);
     if (ready < 0 && errno == EINTR) return Woken::kSignal;
     return ready > 0 ? Woken::kDescriptors : Woken::kTimeout;
   }
@@ -386,50 +339,18 @@ void wake(const Watched& source) {
   }
 }
 
-bool program_listens() { return g_listener.load() == Listener::kProgram; }
-
-bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline) {
-  ProcessNic* const nic = engine::nic();
-  Listener nobody = Listener::kNobody;
-  g_background_wake_event.store(fds[0].fd);
-  const bool may = nic != nullptr && options().handling == Handling::kSingle;
-  if (!may || !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
-    // The thread that has the role may leave it to nobody at any moment.
-    if (may && nobody == Listener::kProgram) deadline = std::min(deadline, now_ns() + kLongLeaseNs);
-    sleep_in_kernel(fds, count, deadline, nullptr);
-    return false;
-  }
-  bool came_by = false;
-  while (g_listener.load() == Listener::kBackground && !came_by) {
-    const bool any = progress();
-    if (deadline != kNever && now_ns() >= deadline) break;
-    if (any) continue;
-    const std::uint32_t before = engine::turns();
-    const int ready = sleep_on_lanes(*nic, fds, count, deadline, nullptr);
-    if (ready < 0 && errno == ENODEV) engine::lost(*nic);
-    // A program that polls never listens in its sleep. This thread then stops listening too, or it would be woken for
-    // each arrival.
-    came_by = engine::turns() != before;
-    if (ready < 0 || std::any_of(fds, fds + count, [](const pollfd& fd) { return fd.revents != 0; })) break;
-  }
-  Listener mine = Listener::kBackground;
-  g_listener.compare_exchange_strong(mine, Listener::kNobody);
-  return came_by;
-}
-
 void before_fork() { g_sleepers_lock.lock(); }
 void after_fork_in_parent() { g_sleepers_lock.unlock(); }
 void after_fork_in_child() {
   g_sleepers = nullptr;
   g_sleeping.store(0);
-  g_listener.store(Listener::kNobody);
-  g_background_wake_event.store(-1);
+  listener::after_fork_in_child();
   // The wake events are shared with the parent's threads, so the child makes its own.
   for (WakeEvent& wake_event : g_wake_events) {
-    forget(wake_event.fd);
+    own_descriptors::close(wake_event.fd);
     wake_event = {};
   }
-  forget(g_signal_wake_event.exchange(-1));
+  own_descriptors::close(g_signal_wake_event.exchange(-1));
   g_sleepers_lock.unlock();
 }
 

@@ -51,16 +51,6 @@ namespace waiting {
 // The source has changed: wakes the threads that wait for it.
 void wake(const Watched& source);
 
-// Whether a thread of the program sleeps as the one that hears the lanes.
-bool program_listens();
-// The longest sleep of a thread that would hear the lanes if no other did: the one that does may leave the role to nobody.
-constexpr std::uint64_t kLongLeaseNs = 100'000'000;
-
-// For the background thread: hears the lanes in place of the program, until a thread of the program wants to do so, one
-// of `fds` is ready (the first is made readable to end this) or the time is up. True: threads of the program have made
-// progress meanwhile.
-bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline);
-
 // Around fork, with arrivals paused.
 void before_fork();
 void after_fork_in_parent();

@@ -7,24 +7,14 @@
 #include <mutex>
 
 #include "sovia/message/message_receiver.h"
+#include "sovia/process/libc.h"
 
 namespace viaduct::sovia {
 
 // Takes the whole next frame, and carries it out.
 MessageReceiver::Taken MessageReceiver::take_control(int fd) {
-  while (control_.body.size() != control_.frame.length) {
-    std::size_t room, bytes = 0;
-    std::byte* const to = control_.body.room(control_.frame.length - control_.body.size(), room);
-    if (to == nullptr) {
-      errno = ENOMEM;
-      return Taken::kFailed;
-    }
-    const iovec piece{to, room};
-    const Taken taken = take_stream(fd, &piece, 1, 0, 0, bytes);
-    if (taken == Taken::kEnd) return fail(fd, ECONNRESET);
-    if (taken != Taken::kSome) return taken;
-    control_.body.filled(bytes);
-  }
+  const Taken taken = fill(fd, control_.body, control_.frame.length, &MessageReceiver::take_stream);
+  if (taken != Taken::kSome) return taken;
   control_.comes = false;
   const bool good = answer_control(fd);
   control_.body.clear();
@@ -65,10 +55,7 @@ bool MessageReceiver::answer_control(int fd) {
 
 // Reads ahead until nothing more has come.
 MessageReceiver::Taken MessageReceiver::read_ahead(int fd) {
-  if (const int error = failure_.error(); error != 0) {
-    errno = error;
-    return Taken::kFailed;
-  }
+  if (const int error = failure_.error(); error != 0) return failed(error, Taken::kFailed);
   if (ahead_.empty()) {
     if (!ahead_.begin(head_, head_bytes_, body_.data(), body_.size())) return fail(fd, ENOMEM);
     head_bytes_ = 0;
@@ -86,18 +73,12 @@ MessageReceiver::Taken MessageReceiver::read_ahead(int fd) {
       control_.frame = frame;
       continue;
     }
-    if (!valid) {
-      errno = EPROTO;
-      return Taken::kFailed;  // a receive will meet the same failure
-    }
+    if (!valid) return failed(EPROTO, Taken::kFailed);  // a receive will meet the same failure
     if (ahead_.wants() == 0) {
       ahead_.end_frame();
       continue;
     }
-    if (ahead_.size() >= ReadAhead::kMost) {
-      errno = ENOBUFS;
-      return Taken::kFailed;
-    }
+    if (ahead_.size() >= ReadAhead::kMost) return failed(ENOBUFS, Taken::kFailed);
     std::byte room[4096];
     const iovec piece{room, std::min(sizeof room, ahead_.wants())};
     std::size_t bytes = 0;

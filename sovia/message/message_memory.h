@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
+
+#include "sovia/lane/lane_pieces.h"
+#include "sovia/process/guarded_copy.h"
 
 namespace viaduct::sovia {
 
@@ -36,6 +39,22 @@ class MessageMemory {
     return memory_ + size_;
   }
   void filled(std::size_t bytes) { size_ += bytes; }
+  // Adds the bytes of the program's pieces from `from` on, at most so many. False: there is no memory, or none of the
+  // program's.
+  bool append(const iovec* pieces, std::size_t count, std::size_t from, std::size_t most = SIZE_MAX) {
+    bool all = true;
+    over_pieces(pieces, count, from, [&](const std::byte* data, std::size_t here) {
+      here = std::min(here, most);
+      for (std::size_t done = 0, bytes = 0; done != here && all; done += bytes) {
+        std::byte* const to = room(here - done, bytes);
+        all = to != nullptr && copy_guarded(to, data + done, bytes);
+        if (all) filled(bytes);
+      }
+      most -= here;
+      return here;
+    });
+    return all;
+  }
   void clear() {
     std::free(memory_);
     memory_ = nullptr;

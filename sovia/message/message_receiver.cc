@@ -12,6 +12,7 @@
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/guarded_copy.h"
+#include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/signals.h"
 #include "sovia/socket/lane_life.h"
@@ -44,8 +45,7 @@ MessageReceiver::Taken MessageReceiver::take(int fd, const iovec* pieces, std::s
                                            int flags, std::size_t& bytes) {
   if (!ahead_.empty()) {
     if (ahead_.read(pieces, count, skip, (flags & MSG_PEEK) != 0, bytes)) return Taken::kSome;
-    errno = EFAULT;
-    return Taken::kFailed;
+    return failed(EFAULT, Taken::kFailed);
   }
   if (control_.comes) {
     if (const Taken taken = take_control(fd); taken != Taken::kSome) return taken;
@@ -123,23 +123,24 @@ MessageReceiver::Taken MessageReceiver::take_head(int fd) {
   return frame_.read(head_) ? Taken::kSome : fail(fd, EPROTO);
 }
 
-// Takes the message to body_, except its last `keep` bytes.
-MessageReceiver::Taken MessageReceiver::take_body(int fd, std::size_t keep) {
-  while (body_.size() + keep < frame_.length) {
-    std::size_t room;
-    std::byte* const to = body_.room(frame_.length - keep - body_.size(), room);
-    if (to == nullptr) {
-      errno = ENOMEM;
-      return Taken::kFailed;
-    }
-    const iovec piece{to, room};
-    std::size_t bytes = 0;
-    const Taken taken = take(fd, &piece, 1, 0, 0, bytes);
+// Takes bytes until `to` has so many; by take(), or by take_stream().
+MessageReceiver::Taken MessageReceiver::fill(int fd, MessageMemory& to, std::size_t size, Take by) {
+  while (to.size() < size) {
+    std::size_t room, bytes = 0;
+    std::byte* const at = to.room(size - to.size(), room);
+    if (at == nullptr) return failed(ENOMEM, Taken::kFailed);
+    const iovec piece{at, room};
+    const Taken taken = (this->*by)(fd, &piece, 1, 0, 0, bytes);
     if (taken == Taken::kEnd) return fail(fd, ECONNRESET);
     if (taken != Taken::kSome) return taken;
-    body_.filled(bytes);
+    to.filled(bytes);
   }
   return Taken::kSome;
+}
+
+// Takes the message to body_, except its last `keep` bytes.
+MessageReceiver::Taken MessageReceiver::take_body(int fd, std::size_t keep) {
+  return fill(fd, body_, frame_.length - keep, &MessageReceiver::take);
 }
 
 // Copies the message's last byte to body_. It stays in the stream too, so that the socket is readable.
@@ -160,28 +161,12 @@ MessageReceiver::Taken MessageReceiver::take_at_once(int fd, const iovec* pieces
     if (taken == Taken::kSome) continue;
     const int error = errno;
     if (taken == Taken::kEnd) return fail(fd, ECONNRESET);
-    if (!hold(pieces, count, at)) return fail(fd, EFAULT);
+    if (!body_.append(pieces, count, 0, at)) return fail(fd, EFAULT);
     errno = error;
     return taken;
   }
   bytes = frame_.length;
   return Taken::kSome;
-}
-
-bool MessageReceiver::hold(const iovec* pieces, std::size_t count, std::size_t bytes) {
-  std::size_t left = bytes;
-  bool all = true;
-  over_pieces(pieces, count, 0, [&](const std::byte* from, std::size_t here) {
-    here = std::min(here, left);
-    for (std::size_t done = 0, room; done != here && all; done += room) {
-      std::byte* const to = body_.room(here - done, room);
-      all = to != nullptr && copy_guarded(to, from + done, room);
-      if (all) body_.filled(room);
-    }
-    left -= here;
-    return here;
-  });
-  return all;
 }
 
 bool MessageReceiver::deliver(const iovec* pieces, std::size_t count, std::size_t bytes) {
@@ -201,10 +186,7 @@ bool MessageReceiver::deliver(const iovec* pieces, std::size_t count, std::size_
 MessageReceiver::Taken MessageReceiver::take_message(int fd, const iovec* pieces, std::size_t count, int flags,
                                                    int& told, std::size_t& bytes) {
   const bool peek = (flags & MSG_PEEK) != 0;
-  if (const int error = failure_.error(); error != 0) {
-    errno = error;
-    return Taken::kFailed;
-  }
+  if (const int error = failure_.error(); error != 0) return failed(error, Taken::kFailed);
   if (const Taken taken = take_frame(fd, peek); taken != Taken::kSome) return taken;
   const std::size_t length = frame_.length;
   const std::size_t room = total(pieces, count);
@@ -222,10 +204,7 @@ MessageReceiver::Taken MessageReceiver::take_message(int fd, const iovec* pieces
     if (peek) {
       if (const Taken taken = peek_last_byte(fd); taken != Taken::kSome) return taken;
     }
-    if (!deliver(pieces, count, here)) {
-      errno = EFAULT;
-      return Taken::kFailed;
-    }
+    if (!deliver(pieces, count, here)) return failed(EFAULT, Taken::kFailed);
     if (peek) return Taken::kSome;
   }
   body_.clear();
@@ -305,10 +284,7 @@ MessageReceiver::Taken MessageReceiver::take_or_open(int fd, const iovec* pieces
 }
 
 ssize_t MessageReceiver::receive(int fd, const iovec* pieces, std::size_t count, int flags, int& told) {
-  if (count > kMostPieces) {
-    errno = EINVAL;
-    return -1;
-  }
+  if (count > kMostPieces) return failed(EINVAL);
   WaitingCall waiting(socket_);
   OpenSink sink(socket_);
   for (;;) {
@@ -323,8 +299,7 @@ ssize_t MessageReceiver::receive(int fd, const iovec* pieces, std::size_t count,
     if (taken == Taken::kFailed) return -1;
     if (!socket_.modes.blocks(fd, flags)) {
       engine::after_look_in_vain();
-      errno = EAGAIN;
-      return -1;
+      return failed(EAGAIN);
     }
     if (sink.is_open()) {
       waiting.begin();

@@ -60,6 +60,8 @@ class MessageReceiver {
  private:
   Taken take(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags, std::size_t& bytes);
   Taken take_stream(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags, std::size_t& bytes);
+  using Take = decltype(&MessageReceiver::take);
+  Taken fill(int fd, MessageMemory& to, std::size_t size, Take by);
   Taken take_frame(int fd, bool peek);
   bool peek_empty_message(int fd);
   Taken take_head(int fd);
@@ -70,7 +72,6 @@ class MessageReceiver {
   Taken take_message(int fd, const iovec* pieces, std::size_t count, int flags, int& told, std::size_t& bytes);
   Taken take_or_open(int fd, const iovec* pieces, std::size_t count, int flags, int& told, std::size_t& bytes,
                      OpenSink& sink, bool& others);
-  bool hold(const iovec* pieces, std::size_t count, std::size_t bytes);
   bool deliver(const iovec* pieces, std::size_t count, std::size_t bytes);
   Taken look_at_sink(OpenSink& sink, std::size_t room, int flags, int& told, std::size_t& bytes);
   void open_sink(OpenSink& sink, const iovec* pieces, std::size_t count, bool may_wait);

@@ -15,6 +15,7 @@
 #include "sovia/message/rendezvous.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/guarded_copy.h"
+#include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/signals.h"
 #include "sovia/process/threads.h"
@@ -38,20 +39,6 @@ void MessageSender::drop_pending() {
   pending_at_ = 0;
 }
 
-// Copies the pieces from byte `from` on. If that fails the connection ends, as the stream lacks a part of a message.
-bool MessageSender::append_pending(const iovec* pieces, std::size_t count, std::size_t from) {
-  bool all = true;
-  over_pieces(pieces, count, from, [&](const std::byte* data, std::size_t bytes) {
-    for (std::size_t done = 0, room = 0; done != bytes && all; done += room) {
-      std::byte* const to = pending_.room(bytes - done, room);
-      all = to != nullptr && copy_guarded(to, data + done, room);
-      if (all) pending_.filled(room);
-    }
-    return bytes;
-  });
-  return all;
-}
-
 // kDone: no byte is pending any more.
 Attempt MessageSender::send_pending(int fd) {
   while (has_pending()) {
@@ -69,10 +56,7 @@ Attempt MessageSender::send_pending(int fd) {
 
 Attempt MessageSender::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t bytes,
                                                int flags) {
-  if (const int error = failure_.error(); error != 0) {
-    errno = error;
-    return Attempt::kFailed;
-  }
+  if (const int error = failure_.error(); error != 0) return failed(error, Attempt::kFailed);
   if (shut_after_pending_) return Attempt::kPipe;
   if (offering_ || send_pending(fd) == Attempt::kAgain) return Attempt::kAgain;
   std::byte head[kFrameBytes];
@@ -91,7 +75,8 @@ Attempt MessageSender::try_send(int fd, const iovec* pieces, std::size_t count, 
   if (sent < 0) return errno == EAGAIN ? Attempt::kAgain : errno == EPIPE ? Attempt::kPipe : Attempt::kFailed;
   ++next_;
   if (static_cast<std::size_t>(sent) == kFrameBytes + bytes) return Attempt::kDone;
-  if (append_pending(all, count + 1, static_cast<std::size_t>(sent))) return Attempt::kDone;
+  if (pending_.append(all, count + 1, static_cast<std::size_t>(sent))) return Attempt::kDone;
+  // The stream lacks a part of a message.
   drop_pending();
   failure_.fail(fd, EFAULT);
   return Attempt::kFailed;
@@ -124,10 +109,7 @@ ssize_t MessageSender::send(int fd, const iovec* pieces, std::size_t count, int 
       errno = EPIPE;
     }
     if (attempt != Attempt::kAgain) return -1;
-    if (!socket_.modes.blocks(fd, flags)) {
-      errno = EAGAIN;
-      return -1;
-    }
+    if (!socket_.modes.blocks(fd, flags)) return failed(EAGAIN);
     // While another thread's call waits for the peer's buffer, this one only tries again after a moment.
     if (others ? !waiting.await_moment(fd) : !waiting.await(fd, POLLOUT, SO_SNDTIMEO)) {
       if (others) errno = signals::held_back() ? EINTR : EAGAIN;
@@ -164,7 +146,7 @@ bool MessageSender::send_control(int fd, FrameKind kind, std::uint32_t number, c
     if (send_pending(fd) == Attempt::kDone) sent = socket_.send(fd, all, count + 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno != EAGAIN) return false;
     if (pending_.size() - pending_at_ > kMostUnsent ||
-        !append_pending(all, count + 1, static_cast<std::size_t>(std::max<ssize_t>(sent, 0)))) {
+        !pending_.append(all, count + 1, static_cast<std::size_t>(std::max<ssize_t>(sent, 0)))) {
       drop_pending();
       failure_.fail(fd, ENOBUFS);
       return false;
@@ -188,7 +170,7 @@ bool MessageSender::send_offer(int fd, std::uint32_t bytes) {
   if (send_pending(fd) == Attempt::kAgain) return false;
   const ssize_t sent = socket_.send(fd, &piece, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0) return false;
-  return append_pending(&piece, 1, static_cast<std::size_t>(sent)) && pending_.size() == 0;
+  return pending_.append(&piece, 1, static_cast<std::size_t>(sent)) && pending_.size() == 0;
 }
 
 // False: the message has not been sent, and has to go in the stream.

@@ -41,7 +41,6 @@ class MessageSender {
   bool send_offer(int fd, std::uint32_t bytes);
   Attempt send_pending(int fd);
   bool has_pending() const { return pending_at_ != pending_.size(); }
-  bool append_pending(const iovec* pieces, std::size_t count, std::size_t from);
   void drop_pending();
   void send_pending_in_background(int fd);
   static void* run_in_background(void* of);

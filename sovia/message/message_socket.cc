@@ -20,11 +20,7 @@ bool has_peer(int fd) {
   return flow_of(fd, flow) || errno != ENOTCONN;
 }
 
-int result_of(int error) {
-  if (error == 0) return 0;
-  errno = error;
-  return -1;
-}
+int result_of(int error) { return error == 0 ? 0 : failed(error); }
 
 }  // namespace
 
@@ -47,8 +43,7 @@ int MessageSocket::turn(int fd, bool on) {
   const bool known =
       !has_peer(fd) || (bytes_written(fd, socket_.modes.opener(), written, unsent) && bytes_read(fd, read));
   if (on != socket_.modes.carries_messages() && (!known || written != 0 || read != 0 || receiver_.is_inside_frame())) {
-    errno = EISCONN;
-    return -1;
+    return failed(EISCONN);
   }
   socket_.modes.carry_messages(on);
   return 0;

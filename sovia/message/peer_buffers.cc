@@ -46,36 +46,33 @@ namespace {
 // A put or get by RDMA, between the program's memory and the peer's.
 class RemoteMove {
  public:
-  RemoteMove(Socket& socket, std::uint32_t lane) : socket_(socket) {
+  RemoteMove(Socket& socket, const PeerBuffers::Place& place, std::uint64_t offset, std::byte* data, bool gets)
+      : socket_(socket), place_(place), offset_(offset), data_(data), gets_(gets) {
     std::uint32_t number;
     lane_ = pin_lane(socket, &number);
-    if (lane_ && number != lane) lane_.reset();
+    if (lane_ && number != place.lane) lane_.reset();
   }
 
-  // post(lane, at, bytes, memory) begins operations and returns for how many bytes; called with the lane locked.
-  template <class Post>
-  bool run(const std::byte* data, std::size_t bytes, Post&& post) {
+  bool run(std::size_t bytes) {
     // The move goes in parts, as the size of a registration is bounded.
     constexpr std::size_t kAtOnce = 64 * 1024 * 1024;
     for (std::size_t at = 0; at != bytes; at += std::min(kAtOnce, bytes - at)) {
-      if (!run_some(data + at, at, static_cast<std::uint32_t>(std::min(kAtOnce, bytes - at)), post)) return false;
+      if (!run_some(at, static_cast<std::uint32_t>(std::min(kAtOnce, bytes - at)))) return false;
     }
     return true;
   }
 
  private:
-  template <class Post>
-  bool run_some(const std::byte* data, std::size_t from, std::uint32_t bytes, Post&& post) {
+  bool run_some(std::size_t from, std::uint32_t bytes) {
     if (!lane_) return false;
-    const std::uint32_t memory = lane_->vi.take_memory(data, bytes);
+    const std::uint32_t memory = lane_->vi.take_memory(data_ + from, bytes);
     if (memory == 0) return false;
-    const bool done = complete(from, bytes, memory, post);
+    const bool done = complete(from, bytes, memory);
     lane_->vi.give_back_memory(memory);
     return done;
   }
 
-  template <class Post>
-  bool complete(std::size_t from, std::uint32_t bytes, std::uint32_t memory, Post&& post) {
+  bool complete(std::size_t from, std::uint32_t bytes, std::uint32_t memory) {
     std::uint32_t begun = 0;
     std::uint64_t last = 0;
     bool done = false;
@@ -83,7 +80,7 @@ class RemoteMove {
       const std::scoped_lock guard(lane_->lane.lock());
       Lane& lane = lane_->lane;
       if (begun != bytes && !lane.control.broken()) {
-        begun += post(lane, from + begun, bytes - begun, memory);
+        begun += begin(lane, from + begun, bytes - begun, memory);
         last = lane.remote.begun();
       }
       done = begun == bytes && lane.remote.has_completed(last);
@@ -92,32 +89,27 @@ class RemoteMove {
     return done;
   }
 
+  // Begins operations, and returns for how many bytes. With the lane locked.
+  std::uint32_t begin(Lane& lane, std::size_t at, std::uint32_t bytes, std::uint32_t memory) {
+    const std::uint64_t there = place_.address + offset_ + at;
+    return gets_ ? lane.remote.read(data_ + at, bytes, memory, there, place_.memory)
+                 : lane.remote.write(data_ + at, bytes, memory, there, place_.memory);
+  }
+
   Socket& socket_;
+  const PeerBuffers::Place& place_;
+  const std::uint64_t offset_;
+  std::byte* const data_;
+  const bool gets_;
   LanePin lane_;
 };
 
 }  // namespace
 
-bool PeerBuffers::put_to(const Place& place, std::uint64_t offset, const std::byte* data, std::size_t bytes) {
-  if (!readable(data, bytes)) return false;
-  RemoteMove move(socket_, place.lane);
-  const auto post = [&](Lane& lane, std::size_t at, std::uint32_t here, std::uint32_t memory) {
-    return lane.remote.write(data + at, here, memory, place.address + offset + at, place.memory);
-  };
-  if (!move.run(data, bytes, post)) return false;
-  counters::add(Counter::kBytesSentLane, bytes);
-  counters::add(Counter::kTaggedByRdma);
-  return true;
-}
-
-bool PeerBuffers::get_from(const Place& place, std::uint64_t offset, std::byte* data, std::size_t bytes) {
-  if (!writable(data, bytes)) return false;
-  RemoteMove move(socket_, place.lane);
-  const auto post = [&](Lane& lane, std::size_t at, std::uint32_t here, std::uint32_t memory) {
-    return lane.remote.read(data + at, here, memory, place.address + offset + at, place.memory);
-  };
-  if (!move.run(data, bytes, post)) return false;
-  counters::add(Counter::kBytesReceivedLane, bytes);
+bool PeerBuffers::move(const Place& place, std::uint64_t offset, std::byte* data, std::size_t bytes, bool gets) {
+  if (gets ? !writable(data, bytes) : !readable(data, bytes)) return false;
+  if (!RemoteMove(socket_, place, offset, data, gets).run(bytes)) return false;
+  counters::add(gets ? Counter::kBytesReceivedLane : Counter::kBytesSentLane, bytes);
   counters::add(Counter::kTaggedByRdma);
   return true;
 }

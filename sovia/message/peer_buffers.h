@@ -28,8 +28,7 @@ class PeerBuffers {
   void forget(std::uint64_t key);
   // Put or get by RDMA, and wait until that has completed. False: the lane is lost, or the memory can't be had; a part
   // may have been done.
-  bool put_to(const Place& place, std::uint64_t offset, const std::byte* data, std::size_t bytes);
-  bool get_from(const Place& place, std::uint64_t offset, std::byte* data, std::size_t bytes);
+  bool move(const Place& place, std::uint64_t offset, std::byte* data, std::size_t bytes, bool gets);
 
   // Pieces that are under way in the stream.
   struct Piece {

@@ -10,6 +10,7 @@
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/guarded_copy.h"
+#include "sovia/process/libc.h"
 #include "sovia/socket/redirected_receive.h"
 #include "sovia/socket/waiting_call.h"
 #include "sovia/sovia.h"
@@ -18,11 +19,6 @@ namespace viaduct::sovia {
 namespace {
 
 constexpr std::size_t kMostUnderWay = 16;  // pieces
-
-int fail_with(int error) {
-  errno = error;
-  return -1;
-}
 
 Range range_of(std::uint64_t key, std::uint64_t at, std::uint64_t first, std::uint64_t bytes) {
   return {key, htobe64(at), htobe64(first), htobe64(bytes)};
@@ -96,20 +92,15 @@ bool by_rdma(const TagPath& path, int fd, Answers& answers, const TagTransfer& t
   // RDMA waits for the pieces under way in the stream.
   failed = !answers.await([&] { return path.peer.pieces_under_way() == 0; });
   if (failed) return false;
-  std::byte* const data = transfer.data + transfer.at;
-  const std::uint64_t offset = transfer.first + transfer.at;
-  const std::size_t bytes = transfer.bytes - transfer.at;
-  return transfer.gets ? path.peer.get_from(place, offset, data, bytes) : path.peer.put_to(place, offset, data, bytes);
+  return path.peer.move(place, transfer.first + transfer.at, transfer.data + transfer.at, transfer.bytes - transfer.at,
+                        transfer.gets);
 }
 
 bool send_piece(const TagPath& path, int fd, TagTransfer& transfer) {
   const auto bytes = static_cast<std::uint32_t>(std::min<std::size_t>(kPieceBytes, transfer.bytes - transfer.at));
   std::byte* const data = transfer.data + transfer.at;
   // Unreadable memory is refused first: a frame cut short would end the connection.
-  if (!transfer.gets && !can_read(data, bytes)) {
-    errno = EFAULT;
-    return false;
-  }
+  if (!transfer.gets && !can_read(data, bytes)) return failed(EFAULT, false);
   const Range range = range_of(transfer.key, transfer.first + transfer.at, transfer.first, transfer.bytes);
   GetRange head{range, htobe32(bytes), 0};
   const std::uint32_t number = path.peer.begin_piece({transfer.key, data, bytes, transfer.gets});
@@ -130,7 +121,7 @@ bool send_piece(const TagPath& path, int fd, TagTransfer& transfer) {
 
 int run_tag_transfer(const TagPath& path, int fd, const TagBytes& tag, TagTransfer transfer) {
   const unsigned access = transfer.gets ? SOVIA_TAG_GET : SOVIA_TAG_PUT;
-  if (const int refused = check(tag, access, transfer.first, transfer.bytes); refused != 0) return fail_with(refused);
+  if (const int refused = check(tag, access, transfer.first, transfer.bytes); refused != 0) return failed(refused);
   if (transfer.bytes == 0) return 0;
   Answers answers(path, fd, kNever);
   while (transfer.at != transfer.bytes) {
@@ -152,7 +143,7 @@ int await_tag_transfers(const TagPath& path, int fd, int timeout_ms) {
     }
   }
   const int error = path.peer.take_error();
-  return error == 0 ? 0 : fail_with(error);
+  return error == 0 ? 0 : failed(error);
 }
 
 }  // namespace viaduct::sovia

@@ -167,10 +167,7 @@ int EpollSet::modify(int epfd, int fd, epoll_event& event, Registration* r, Sock
     return libc::epoll_ctl(epfd, EPOLL_CTL_MOD, fd, &event);
   }
   // The kernel refuses to change an exclusive registration, and to make one exclusive later.
-  if ((r != nullptr && r->has(EPOLLEXCLUSIVE)) || (event.events & EPOLLEXCLUSIVE)) {
-    errno = EINVAL;
-    return -1;
-  }
+  if ((r != nullptr && r->has(EPOLLEXCLUSIVE)) || (event.events & EPOLLEXCLUSIVE)) return failed(EINVAL);
   if (r == nullptr) {
     return enter(EPOLL_CTL_MOD, insert(fd, std::move(socket), std::move(inner), event));
   }
@@ -508,10 +505,7 @@ int wake_event() {
   if (fd >= 0) return fd;
   const int made = own_descriptors::adopt(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
   if (g_wake_event.compare_exchange_strong(fd, made)) return made;
-  if (made >= 0) {
-    own_descriptors::release(made);
-    libc::close(made);
-  }
+  own_descriptors::close(made);
   return fd;
 }
 

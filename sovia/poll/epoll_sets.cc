@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -206,6 +207,19 @@ void adopt_registrations() {
   for (const EpollSetRef& set : all_sets()) set->adopt_registrations();
 }
 
+namespace {
+
+// A set may have several descriptors.
+std::vector<EpollSet*> each_once(const Table& table) {
+  std::vector<EpollSet*> sets;
+  for (const auto& [epfd, set] : table.sets) {
+    if (std::find(sets.begin(), sets.end(), set.get()) == sets.end()) sets.push_back(set.get());
+  }
+  return sets;
+}
+
+}  // namespace
+
 // Locks all sets or none: threads may lock sets that are in each other in any order.
 void before_fork() {
   Table& table = table_of_sets();
@@ -214,13 +228,10 @@ void before_fork() {
     if (!Watched::try_lock_for_fork()) continue;
     std::vector<EpollSet*> locked;
     bool all = true;
-    for (const auto& [epfd, set] : table.sets) {
-      bool done = false;
-      for (const EpollSet* other : locked) done |= other == set.get();
-      if (done) continue;
+    for (EpollSet* const set : each_once(table)) {
       all = set->try_lock_for_fork();
       if (!all) break;
-      locked.push_back(set.get());
+      locked.push_back(set);
     }
     if (all) return;
     for (EpollSet* set : locked) set->unlock_after_fork(false);
@@ -230,14 +241,7 @@ void before_fork() {
 
 void after_fork(bool in_child) {
   Table& table = table_of_sets();
-  std::vector<EpollSet*> unlocked;
-  for (const auto& [epfd, set] : table.sets) {
-    bool done = false;
-    for (const EpollSet* other : unlocked) done |= other == set.get();
-    if (done) continue;
-    set->unlock_after_fork(in_child);
-    unlocked.push_back(set.get());
-  }
+  for (EpollSet* const set : each_once(table)) set->unlock_after_fork(in_child);
   Watched::unlock_after_fork();
   table.mutex.unlock();
 }

@@ -18,8 +18,6 @@ namespace {
 
 constexpr int kChanged = -2;  // the set is not the kernel's alone any more
 
-constexpr timespec kNoTime{};
-
 // Whether an edge-triggered program is to be told: of news (`cause`), of what it does not know, or of what a call has
 // found no more of since.
 bool has_news(Registration& r, short answer, short cause) {
@@ -61,17 +59,13 @@ int kernel_wait(int epfd, epoll_event* events, int most, std::uint64_t deadline,
   using Wait = int (*)(int, epoll_event*, int, const timespec*, const sigset_t*);
   const auto wait = SOVIA_LATE_AS(Wait, epoll_pwait2);
   if (deadline == kNever) return libc::epoll_pwait(epfd, events, most, -1, mask);
-  const std::uint64_t now = now_ns();
-  const std::uint64_t left = deadline > now ? deadline - now : 0;
+  const timespec left = until(deadline);
   if (wait != nullptr) {
-    const timespec time{static_cast<time_t>(left / 1'000'000'000),
-                        static_cast<long>(left % 1'000'000'000)};
-    const int result = wait(epfd, events, most, left == 0 ? &kNoTime : &time, mask);
+    const int result = wait(epfd, events, most, &left, mask);
     if (result >= 0 || errno != ENOSYS) return result;
   }
-  const std::uint64_t ms = (left + 999'999) / 1'000'000;
-  return libc::epoll_pwait(epfd, events, most,
-                             static_cast<int>(std::min<std::uint64_t>(ms, INT_MAX)), mask);
+  const long ms = left.tv_sec * 1000 + (left.tv_nsec + 999'999) / 1'000'000;
+  return libc::epoll_pwait(epfd, events, most, static_cast<int>(std::min<long>(ms, INT_MAX)), mask);
 }
 
 }  // namespace
@@ -104,8 +98,7 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
     if (woken == Woken::kTimeout) last = true;
     if (woken == Woken::kSignal) {
       signals::run_held_back(mask);
-      errno = EINTR;
-      return -1;
+      return failed(EINTR);
     }
   }
 }

@@ -147,8 +147,7 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
         break;
       case Woken::kSignal:
         signals::run_held_back(mask);
-        errno = EINTR;
-        return -1;
+        return failed(EINTR);
     }
   }
 }

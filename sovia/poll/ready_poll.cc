@@ -49,8 +49,7 @@ int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, cons
   for (nfds_t i = 0; i < count; ++i) {
     const short said = set.ready(i);
     if (fds[i].revents == said || copy_guarded(&fds[i].revents, &said, sizeof said)) continue;
-    errno = EFAULT;
-    return -1;
+    return failed(EFAULT);
   }
   return ready;
 }

@@ -145,10 +145,7 @@ class Sets {
 
 int wait(int count, Sets& sets, bool look_only, std::uint64_t deadline, const sigset_t* mask) {
   const signals::Inside inside;
-  if (!sets.can_be_written()) {
-    errno = EFAULT;
-    return -1;
-  }
+  if (!sets.can_be_written()) return failed(EFAULT);
   const auto members = static_cast<std::size_t>(sets.members());
   PollSet set(members, true);
   ShortArray<int, 64> numbers(members);
@@ -162,10 +159,7 @@ int wait(int count, Sets& sets, bool look_only, std::uint64_t deadline, const si
     bool bad = false;
     for (std::size_t i = 0; i < n; ++i) bad |= set.ready(i) == POLLNVAL;
     if (!bad) break;
-    if (checked || sets.has_bad()) {
-      errno = EBADF;
-      return -1;
-    }
+    if (checked || sets.has_bad()) return failed(EBADF);
     for (std::size_t i = 0; i < n; ++i) {
       if (set.ready(i) == POLLNVAL) set.forget(i);
     }
@@ -178,35 +172,42 @@ int wait(int count, Sets& sets, bool look_only, std::uint64_t deadline, const si
   return ready;
 }
 
+// By the kernel's call, if the arguments are not valid or no descriptor concerns the library.
+template <class KernelCall>
+int wait_for_sets(int count, fd_set* read, fd_set* write, fd_set* except, bool valid, const Limit& limit,
+                  const sigset_t* mask, KernelCall&& kernel) {
+  held_sends::before_wait();
+  count = limited(count);
+  Sets sets(count, read, write, except);
+  {
+    KernelOnlyPoll bypassing;
+    if (!valid || !sets.any_of_ours(bypassing)) return kernel();
+  }
+  return wait(count, sets, limit.look_only, limit.deadline, mask);
+}
+
 }  // namespace
 
 int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval* timeout) {
   return keeping_errno([&]() -> int {
     libc::prepare();
-    held_sends::before_wait();
-    const int all = count;
-    count = limited(count);
-    Sets sets(count, read, write, except);
     timeval given{};
     const bool valid = timeout == nullptr || (copy_guarded(&given, timeout, sizeof given) &&
                                               given.tv_sec >= 0 && given.tv_usec >= 0);
-    {
-      KernelOnlyPoll bypassing;
-      if (!valid || !sets.any_of_ours(bypassing)) return libc::select(all, read, write, except, timeout);
-    }
-    if (timeout == nullptr) return wait(count, sets, false, kNever, nullptr);
-    const bool look_only = given.tv_sec == 0 && given.tv_usec == 0;
-    if (look_only) return wait(count, sets, true, 0, nullptr);
     const timespec time{given.tv_sec + given.tv_usec / 1'000'000, given.tv_usec % 1'000'000 * 1000};
-    const std::uint64_t deadline = deadline_in(&time);
-    const int ready = wait(count, sets, false, deadline, nullptr);
+    Limit limit;
+    limit.take(timeout != nullptr ? &time : nullptr);
+    bool by_kernel = false;
+    const int ready = wait_for_sets(count, read, write, except, valid, limit, nullptr, [&] {
+      by_kernel = true;
+      return libc::select(count, read, write, except, timeout);
+    });
+    if (by_kernel || timeout == nullptr || limit.look_only) return ready;
     // Linux stores the time that was left, also after errors.
-    const int error = errno;
-    const std::uint64_t now = now_ns();
-    const std::uint64_t left_us = now < deadline ? (deadline - now) / 1000 : 0;
-    given = {static_cast<time_t>(left_us / 1'000'000), static_cast<suseconds_t>(left_us % 1'000'000)};
+    const KeepErrno keep;
+    const timespec left = until(limit.deadline);
+    given = {left.tv_sec, left.tv_nsec / 1000};
     copy_guarded(timeout, &given, sizeof given);  // a constant one stays as it is, as with the kernel
-    errno = error;
     return ready;
   });
 }
@@ -215,17 +216,9 @@ int sovia_pselect(int count, fd_set* read, fd_set* write, fd_set* except, const 
                   const sigset_t* mask) {
   return keeping_errno([&]() -> int {
     libc::prepare();
-    held_sends::before_wait();
-    const int all = count;
-    count = limited(count);
-    Sets sets(count, read, write, except);
     Limit limit;
-    {
-      KernelOnlyPoll bypassing;
-      if (!limit.take(timeout) || !is_mask(mask) || !sets.any_of_ours(bypassing)) {
-        return libc::pselect(all, read, write, except, timeout, mask);
-      }
-    }
-    return wait(count, sets, limit.look_only, limit.deadline, mask);
+    const bool valid = limit.take(timeout) && is_mask(mask);
+    return wait_for_sets(count, read, write, except, valid, limit, mask,
+                         [=] { return libc::pselect(count, read, write, except, timeout, mask); });
   });
 }

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+constexpr std::uint64_t kYears = 1'000'000'000;  // in seconds
 
 }  // namespace
 
@@ -26,14 +27,13 @@ std::uint64_t deadline_in_ms(long timeout_ms) {
 
 std::uint64_t deadline_in(const timespec* timeout) {
   if (timeout == nullptr) return kNever;
-  constexpr std::uint64_t kYears = 1'000'000'000;
   const auto seconds = std::min(static_cast<std::uint64_t>(timeout->tv_sec), kYears);
   return now_ns() + seconds * kNsPerSecond + static_cast<std::uint64_t>(timeout->tv_nsec);
 }
 
 timespec until(std::uint64_t deadline) {
   const std::uint64_t now = now_ns();
-  const std::uint64_t left = deadline > now ? deadline - now : 0;
+  const std::uint64_t left = std::min(deadline > now ? deadline - now : 0, kYears * kNsPerSecond);
   return {static_cast<time_t>(left / kNsPerSecond), static_cast<long>(left % kNsPerSecond)};
 }
 

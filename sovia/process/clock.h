@@ -15,7 +15,7 @@ std::uint64_t now_ns();
 // The deadline for a timeout as poll has it: a negative one is kNever.
 std::uint64_t deadline_in_ms(long timeout_ms);
 std::uint64_t deadline_in(const timespec* timeout);  // nullptr: never
-// The time that is left before a deadline other than kNever.
+// The time that is left before a deadline; some years before kNever.
 timespec until(std::uint64_t deadline);
 
 }  // namespace viaduct::sovia

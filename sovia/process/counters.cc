@@ -95,11 +95,8 @@ void after_fork_in_child() {
   }
   const int saved = errno;
   mmap(&g_page, sizeof g_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  if (g_descriptor >= 0) {
-    own_descriptors::release(g_descriptor);
-    libc::close(g_descriptor);
-    g_descriptor = -1;
-  }
+  own_descriptors::close(g_descriptor);
+  g_descriptor = -1;
   g_state.store(State::kPrivate);
   errno = saved;
 }

@@ -77,6 +77,13 @@ template <class Body>
   return result;
 }
 
+// Sets errno, and returns what the failed call is to return.
+template <class Result = int>
+Result failed(int error, Result result = -1) {
+  errno = error;
+  return result;
+}
+
 // Keeps errno over the later steps of a call that has succeeded.
 class KeepErrno {
  public:

@@ -104,6 +104,12 @@ void release(int fd) {
   }
 }
 
+void close(int fd) {
+  if (fd < 0) return;
+  release(fd);
+  libc::close(fd);
+}
+
 void count_vipl(int (*list)(int* fds, int most)) {
   g_list_vipl.store(list, std::memory_order_release);
   int least = g_least_of_vipl.load();

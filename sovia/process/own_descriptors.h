@@ -19,6 +19,9 @@ bool scarce();
 // The library is about to close its descriptor `fd` itself.
 void release(int fd);
 
+// Closes a descriptor of the library's; -1 is passed over.
+void close(int fd);
+
 // A NIC is open: VIPL's present descriptors are the library's too, whatever their numbers. `list`: VipxDescriptors.
 void count_vipl(int (*list)(int* fds, int most));
 

@@ -11,6 +11,7 @@
 
 #include "sovia/process/libc.h"
 #include "sovia/process/seccomp.h"
+#include "sovia/process/wake_event.h"
 #include "sovia/sovia.h"
 
 using namespace viaduct::sovia;
@@ -80,10 +81,7 @@ bool hold_back(int signal, siginfo_t* info, ucontext_t* context) {
     left->tv_sec = 0;
     left->tv_nsec = 0;
   }
-  if (t_wake_event >= 0) {
-    const std::uint64_t ring = 1;
-    [[maybe_unused]] const ssize_t put = libc::write(t_wake_event, &ring, sizeof ring);
-  }
+  wake_event::ring(t_wake_event);
   return true;
 }
 

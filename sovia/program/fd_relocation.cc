@@ -19,12 +19,10 @@ bool give_way(int fd) {
   const signals::Inside inside;
   const std::scoped_lock guard(lock);
   if (!own_descriptors::is_of_vipl(fd)) return !own_descriptors::has(fd);
-  table::for_each(
-      [](int each, Socket& socket, void*) {
-        socket.leave(each, Reason::kResources);
-        gather(socket, each);
-      },
-      nullptr);
+  table::for_each([](int each, Socket& socket) {
+    socket.leave(each, Reason::kResources);
+    gather(socket, each);
+  });
   datagram::table::give_up_all(Reason::kResources, false);
   background::stop();
   background::resume();

@@ -73,13 +73,10 @@ void before() {
   delete t_shared;  // left over if the last fork's outcome stayed unknown
   t_shared = nullptr;
   HeldSockets* held = nullptr;
-  table::for_each(
-      [](int fd, Socket& socket, void* context) {
-        auto*& into = *static_cast<HeldSockets**>(context);
-        if (into == nullptr) into = new HeldSockets;
-        add(*into, fd, socket);
-      },
-      &held);
+  table::for_each([&held](int fd, Socket& socket) {
+    if (held == nullptr) held = new HeldSockets;
+    add(*held, fd, socket);
+  });
   if (held != nullptr) leave_and_share(*held, Reason::kFork);
   if (held != nullptr) epoll_sets::forget_dormant();
   g_held = held;
@@ -126,15 +123,12 @@ Spawning::Spawning() {
   const signals::Inside inside;
   const KeepErrno keep;
   datagram::table::give_up_all(Reason::kExec, true);
-  table::for_each(
-      [](int fd, Socket& socket, void* context) {
-        const int flags = libc::fcntl(fd, F_GETFD);
-        if (flags < 0 || ((flags & FD_CLOEXEC) != 0 && !socket.handoff.passed.load())) return;
-        auto*& into = *static_cast<Shared**>(context);
-        if (into == nullptr) into = new Shared;
-        add(into->sockets, fd, socket);
-      },
-      &shared_);
+  table::for_each([this](int fd, Socket& socket) {
+    const int flags = libc::fcntl(fd, F_GETFD);
+    if (flags < 0 || ((flags & FD_CLOEXEC) != 0 && !socket.handoff.passed.load())) return;
+    if (shared_ == nullptr) shared_ = new Shared;
+    add(shared_->sockets, fd, socket);
+  });
   if (shared_ == nullptr) return;
   leave_and_share(shared_->sockets, Reason::kExec);
   epoll_sets::forget_dormant();

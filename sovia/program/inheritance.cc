@@ -44,17 +44,9 @@ bool survives(int fd) {
 bool survives(int fd, const Socket& socket) {
   if (survives(fd)) return true;
   if (socket.descriptors() == 1) return false;
-  struct Search {
-    const Socket& socket;
-    bool found;
-  } search{socket, false};
-  table::for_each(
-      [](int each, Socket& other, void* context) {
-        auto& asked = *static_cast<Search*>(context);
-        if (&other == &asked.socket && survives(each)) asked.found = true;
-      },
-      &search);
-  return search.found;
+  bool found = false;
+  table::for_each([&](int each, Socket& other) { found = found || (&other == &socket && survives(each)); });
+  return found;
 }
 
 }  // namespace
@@ -114,13 +106,10 @@ Succession::Succession() {
     LaneEndpoint* end;
   };
   std::vector<Leaving> leaving;
-  table::for_each(
-      [](int fd, Socket& socket, void* context) {
-        LaneEndpoint* const end = socket.begin_leaving(fd, Reason::kExec);
-        if (end == nullptr) return;
-        static_cast<std::vector<Leaving>*>(context)->push_back({fd, socket.reference(), end});
-      },
-      &leaving);
+  table::for_each([&](int fd, Socket& socket) {
+    LaneEndpoint* const end = socket.begin_leaving(fd, Reason::kExec);
+    if (end != nullptr) leaving.push_back({fd, socket.reference(), end});
+  });
   const std::uint64_t now = now_ns();
   for (const Leaving& one : leaving) {
     one.socket->end_leaving(one.fd, *one.end, now + Socket::kLeaveNs);
@@ -128,23 +117,21 @@ Succession::Succession() {
   for (const Leaving& one : leaving) {
     if (survives(one.fd, *one.socket)) await_record(*one.socket, one.fd, now + Socket::kRecordNs);
   }
-  table::for_each(
-      [](int fd, Socket& socket, void* context) {
-        await_kernel(socket, fd);
-        if (survives(fd, socket)) {
-          static_cast<Inheritance*>(context)->add(fd, socket);
-        } else {
-          detach(socket);
-        }
-      },
-      &inheritance_);
+  table::for_each([this](int fd, Socket& socket) {
+    await_kernel(socket, fd);
+    if (survives(fd, socket)) {
+      inheritance_.add(fd, socket);
+    } else {
+      detach(socket);
+    }
+  });
   background::await_closed();
 }
 
 Succession::~Succession() {
   const signals::Inside inside;
   const KeepErrno keep;
-  table::for_each([](int, Socket& socket, void*) { reattach(socket); }, nullptr);
+  table::for_each([](int, Socket& socket) { reattach(socket); });
 }
 
 // ---------------------------------------------------------------------------- from the one before

@@ -42,12 +42,10 @@ void finish() {
   const signals::Inside inside;
   const KeepErrno keep;
   background::farewell();
-  table::for_each(
-      [](int fd, Socket& socket, void*) {
-        detach(socket);
-        table::closing(fd);
-      },
-      nullptr);
+  table::for_each([](int fd, Socket& socket) {
+    detach(socket);
+    table::closing(fd);
+  });
 }
 
 namespace {

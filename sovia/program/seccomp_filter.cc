@@ -22,12 +22,10 @@ void prepare() {
   prepare_copying();
   const KeepErrno keep;
   const signals::Inside inside;
-  table::for_each(
-      [](int fd, Socket& socket, void*) {
-        socket.leave_for_good(fd, Reason::kOption);
-        gather(socket, fd);
-      },
-      nullptr);
+  table::for_each([](int fd, Socket& socket) {
+    socket.leave_for_good(fd, Reason::kOption);
+    gather(socket, fd);
+  });
   datagram::table::give_up_all(Reason::kOption, false);
   background::stop();
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "sovia/process/libc.h"
 #include "sovia/sovia.h"
 
 namespace viaduct::sovia::streams {
@@ -57,8 +58,7 @@ ssize_t write_cookie(void* cookie, const char* data, std::size_t bytes) {
 }
 
 int seek_cookie(void*, off64_t*, int) {
-  errno = ESPIPE;
-  return -1;
+  return failed(ESPIPE);
 }
 
 int close_cookie(void* cookie) {

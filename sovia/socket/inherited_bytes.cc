@@ -77,7 +77,7 @@ class InheritedFiles {
     if (with_file && file < 0) return nullptr;
     InheritedBytes* const inherited_bytes = wrap(map_shared(size, file), room);
     if (inherited_bytes == nullptr) {
-      if (file >= 0) close_own(file);
+      own_descriptors::close(file);
       return nullptr;
     }
     InheritedBytes::Shared& shared = *inherited_bytes->shared_;
@@ -116,11 +116,6 @@ class InheritedFiles {
     const bool is_there = inherited_bytes.file_ >= 0 && own_descriptors::has(inherited_bytes.file_) &&
                           inode_of(inherited_bytes.file_) == inherited_bytes.inode_;
     return is_there ? inherited_bytes.file_ : -1;
-  }
-
-  static void close_own(int file) {
-    own_descriptors::release(file);
-    libc::close(file);
   }
 
   static void unmap(InheritedBytes* inherited_bytes) {
@@ -268,7 +263,7 @@ InheritedBytes* make_inherited_bytes(std::size_t bytes) {
 
 void free_inherited_bytes(InheritedBytes* inherited_bytes) {
   if (const int file = InheritedFiles::file_of(*inherited_bytes); file >= 0) {
-    InheritedFiles::close_own(file);
+    own_descriptors::close(file);
     g_files.fetch_sub(1);
   }
   InheritedFiles::unmap(inherited_bytes);

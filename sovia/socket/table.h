@@ -53,6 +53,10 @@ bool is_tcp(int fd);
 
 // Calls visit(fd, socket) for each known descriptor that is a socket of ours.
 void for_each(void (*visit)(int fd, Socket& socket, void* context), void* context);
+template <class Visit>
+void for_each(Visit&& visit) {
+  for_each([](int fd, Socket& socket, void* all) { (*static_cast<decltype(&visit)>(all))(fd, socket); }, &visit);
+}
 
 // ------------------------------------------------------------------ the short way
 // Values of an entry that are not the address of a Socket.

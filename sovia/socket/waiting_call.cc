@@ -66,8 +66,7 @@ void waited(Socket& socket) {
   if (kept < 0) return;
   const int error = errno;
   if (socket.descriptors() == 0) socket.release(kept);
-  own_descriptors::release(kept);
-  libc::close(kept);
+  own_descriptors::close(kept);
   errno = error;
 }
 

@@ -1,10 +1,10 @@
-/* The thread that hears the lanes: one of the program's that sleep, or the background thread (sovia/lane/waiting.cc,
- * sovia/background/background.cc). A frame that comes while none hears it lies there until one looks.
+/* The thread that hears the lanes: one of the program's that sleep, or the background thread (sovia/lane/listener.h). A
+ * frame that comes while none hears it lies there until one looks.
  *
- * The states are the code's: role is g_listener; asleep, woken: the list of sleepers and their words; rung: the background
- * thread's wake event. A lease is a sleep that ends by itself. Verified: each frame is heard in the end, whatever the
- * threads of the program do. With -DPLANTED=1 the background thread, which was told that nobody listens and has lost the
- * race for the role, sleeps without a lease: then a frame is heard by nobody.
+ * The states are the code's: role is g_role of listener.cc; asleep, woken: the list of sleepers of waiting.cc and their
+ * words; rung: the background thread's wake event. A lease is a sleep that ends by itself. Verified: each frame is heard
+ * in the end, whatever the threads of the program do. With -DPLANTED=1 the background thread, which has seen that nobody
+ * listens and has lost the race for the role, sleeps without a lease: then a frame is heard by nobody.
  */
 #define PROGRAMS 2
 #define VISITS 2 /* of each thread of the program */
@@ -29,7 +29,7 @@ proctype peer() {
 }
 
 /* The right to hear; the background thread is told that it has lost it. */
-inline try_to_listen() {
+inline take() {
   atomic {
     if
     :: !listens && role == nobody -> role = program; listens = true
@@ -63,7 +63,7 @@ proctype thread(byte i) {
     visits++;
     asleep[i] = true;
     do
-    :: try_to_listen();
+    :: take();
       take_in(); /* a look before the sleep */
       if
       :: listens -> frames > 0 || woken[i]

@@ -1,5 +1,5 @@
 # Unit tests of SOVIA without a NIC.
-sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test tests/unit/sovia/peer_history_test \
+sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/listener_test tests/unit/sovia/lock_test tests/unit/sovia/peer_history_test \
 	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test tests/unit/sovia/route_choice_test tests/unit/sovia/route_memory_test tests/unit/sovia/spin_time_test \
 	tests/unit/sovia/route_test
 check_PROGRAMS += $(sovia_unit_tests)
@@ -31,6 +31,12 @@ tests/unit/sovia/lane_together.cc: Makefile
 	$(COMPILED_TOGETHER) $(filter %.cc,$(lane_tests))
 tests_unit_sovia_lane_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_lane_test_LDADD = $(TEST_LIBS)
+
+tests_unit_sovia_listener_test_SOURCES = sovia/lane/listener.cc sovia/lane/listener.h \
+	sovia/process/clock.cc sovia/process/libc.cc sovia/process/own_descriptors.cc \
+	tests/unit/sovia/listener_test.cc
+tests_unit_sovia_listener_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_listener_test_LDADD = $(TEST_LIBS)
 
 tests_unit_sovia_readiness_test_SOURCES = sovia/socket/readiness.cc sovia/socket/readiness.h \
 	tests/unit/sovia/readiness_test.cc

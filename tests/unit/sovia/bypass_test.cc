@@ -8,9 +8,9 @@
 
 #include <string>
 
+#include "sovia/background/requests.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
-#include "sovia/socket/background_requests.h"
 #include "sovia/socket/lane_life.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"

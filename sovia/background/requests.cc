@@ -1,13 +1,14 @@
-#include "sovia/socket/background_requests.h"
+#include "sovia/background/requests.h"
 
 #include <string.h>
 
 #include <utility>
 
-#include "sovia/process/libc.h"
+#include "sovia/lane/listener.h"
 #include "sovia/process/once.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
+#include "sovia/process/wake_event.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia::background {
@@ -28,9 +29,7 @@ bool ensure_thread() {
 }
 
 void poke() {
-  if (!requests().idle.exchange(false)) return;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put = libc::write(requests().poke.load(), &one, sizeof one);
+  if (requests().idle.exchange(false)) wake_event::ring(requests().poke.load());
 }
 
 void prepare(int fd) {
@@ -119,15 +118,13 @@ void watch_fall(Socket& socket, int fd) {
   }
   if (started) {
     poke();
-  } else if (fd >= 0) {
-    own_descriptors::release(fd);
-    libc::close(fd);
+  } else {
+    own_descriptors::close(fd);
   }
 }
 
 void hurry() {
-  std::atomic<bool>& hurries = requests().hurries;
-  if (!hurries.load(std::memory_order_relaxed) && !hurries.exchange(true)) poke();
+  if (listener::hurry()) poke();
 }
 
 void flush_later(BackgroundLane& lane) {
