@@ -1,145 +1,180 @@
-/* A direction of a connection: one numbered stream, two carriers. The kernel's stream carries bytes raw, or each as a record
- * with its offset; a lane carries them with offsets, and may break at any moment, losing its tail. The sender needs no answer
- * to go on by the other carrier. Verified: the receiver takes each byte once and in order, an end that is told as good comes
- * behind all bytes, and no state is without a way on, unless an end has died.
+/* A direction of a connection: one stream of bytes, two carriers. The kernel's stream carries plain bytes. A lane carries
+ * bytes too, and may break at any moment, losing its tail. The sender needs no answer to go on by the other carrier:
  *
- * A byte is its offset. SECRET stands before the first record if the receiver may not know where the records begin, as
- * FRAMED may have been lost with the lane. -DPLANTED=1: the sender leaves SECRET out. 2: it does not send again what a lane
- * may have lost. 3: the receiver takes what it has already.
+ *   - It goes up to the lane at any time. The first packet says behind how many of the kernel's bytes it comes.
+ *   - It goes down when all packets have arrived, and says so on the lane. A MARK stands before the kernel's next bytes.
+ *   - It goes down when the lane breaks, too. The MARK says which byte follows: the first that may not have arrived. If not
+ *     even the first packet is known to have arrived there is no MARK, and the bytes of all packets follow.
+ *
+ * A receiver reads no more of the kernel's than was there before it took in what the lane has brought: a MARK behind it
+ * would be taken for data. Verified: the receiver takes each byte once and in order, a good end comes behind all bytes, and
+ * no state is without a way on, unless an end has died.
+ *
+ * A byte is its offset. -DPLANTED=1: no MARK stands before bytes that are sent again. 2: the sender goes down before all
+ * packets have arrived. 3: the receiver does not drop what it has already. 4: it reads what the kernel has by then. 5: it
+ * goes up although it owes a MARK.
  */
-#define BYTES 3
+#define BYTES 4
 #define LANES 2
 
-mtype = { raw, record, go_raw, secret, framed, data, end };
+mtype = { raw, mark };        /* of the kernel: a byte; which byte follows */
+mtype = { first, data, down } /* of a lane: data behind a number of the kernel's; data; the kernel goes on */
 
-/* What, an offset, and which lane it is of: a lane that was left may still bring something. */
-chan kernel = [8] of { mtype, byte, byte };
-chan lane = [2] of { mtype, byte, byte };
-bool lane_up, lane_broken;  /* broken: both ends will notice */
-bool framed_came;           /* FRAMED is acknowledged */
-bool came[BYTES + 1];       /* by this lane: acknowledged */
-bool kernel_ended;          /* FIN, or a death */
-bool dead, done, reset;
-byte trusted = 1;           /* the lane that the receiver is ready for: the one before has been left, and read to its end */
+chan kernel = [16] of { mtype, byte };
+chan lane = [3] of { mtype, byte, byte };   /* on its way */
+chan inbox = [12] of { mtype, byte, byte }; /* in the receiver's memory */
+byte arrived, completed;                    /* packets of the present stay on the lane; the sender knows of the second */
+byte lanes = 1;
+bool live = true, broken;                   /* the lane; both ends notice that it has broken */
+bool sender_left = true, receiver_left = true; /* the ends are ready for another lane */
+bool kernel_ended, dead, done, reset;
+
+#define on_way (len(lane) != 0)
 
 active proctype sender() {
-  byte next, lanes, i;
-  bool is_framed, is_marked;
-  bool by_lane[BYTES + 1]; /* sent by the lane, and not known to have come */
+  byte next, kernels, stay, at, i; /* stay: the first byte of the present stay on the lane; at: packets of this stay */
+  bool up, owes_mark;
+  byte owed;
+  sender_left = false;
   do
   :: done || reset -> break
-  :: !dead && next < BYTES && !is_framed -> kernel ! raw, next, lanes; next++
-  /* Records begin: the lane says at which offset. */
-  :: !dead && !is_framed && lanes < LANES && lanes < trusted && !lane_up && !lane_broken && next < BYTES ->
-    atomic {
-      lanes++;
-      lane_up = true;
-      framed_came = false;
-      is_framed = true;
-      is_marked = false;
-      lane ! framed, next, lanes
-    }
-  :: !dead && is_framed && lane_up && !lane_broken && next < BYTES && nfull(lane) ->
-    atomic { by_lane[next] = true; lane ! data, next, lanes; next++ }
-  /* A long burst goes by the kernel, once the receiver knows where records begin. */
-  :: !dead && is_framed && next < BYTES && (framed_came || is_marked) -> kernel ! record, next, lanes; next++
-  /* The lane has broken, or is given up: what may not have come goes by the kernel. It may leave for good. */
-  :: atomic { !dead && is_framed && lane_up -> lane_broken = true };
+  /* By the kernel. */
+  :: atomic { !dead && !up && next < BYTES ->
+      if
+      :: owes_mark -> kernel ! mark, owed; kernels++; owes_mark = false
+      :: else
+      fi };
+    kernel ! raw, next; kernels++; next++
+  /* Up. */
+#if PLANTED == 5
+  :: atomic { !dead && !up && live && !broken && next < BYTES && nfull(lane) ->
+#else
+  :: atomic { !dead && !up && live && !broken && !owes_mark && next < BYTES && nfull(lane) ->
+#endif
+      up = true; stay = next; arrived = 0; completed = 0; at = 1;
+      lane ! first, next, kernels; next++ }
+  :: atomic { !dead && up && live && !broken && next < BYTES && nfull(lane) -> lane ! data, next, 0; next++; at++ }
+  /* Down. */
+#if PLANTED == 2
+  :: atomic { !dead && up && live && !broken && nfull(lane) ->
+#else
+  :: atomic { !dead && up && live && !broken && completed == at && nfull(lane) ->
+#endif
+      lane ! down, 0, 0; up = false; owes_mark = true; owed = next }
+  /* The lane has broken, or is given up. */
+  :: atomic { !dead && live && !sender_left && (broken || true) -> broken = true; sender_left = true };
     if
-    :: !framed_came && !is_marked ->
+    :: up ->
+      i = stay + completed;
 #if PLANTED != 1
-      kernel ! secret, 0, lanes;
+      if
+      :: completed != 0 -> owes_mark = true; owed = i
+      :: else
+      fi;
 #endif
-      is_marked = true
+      up = false;
+      do
+      :: i < next ->
+        if
+        :: owes_mark -> kernel ! mark, owed; kernels++; owes_mark = false
+        :: else
+        fi;
+        kernel ! raw, i; kernels++; i++
+      :: else -> break
+      od
     :: else
-    fi;
-    i = 0;
-    do
-    :: i < BYTES && by_lane[i] && !came[i] ->
-#if PLANTED != 2
-      kernel ! record, i, lanes;
-#endif
-      by_lane[i] = false; i++
-    :: i < BYTES && !(by_lane[i] && !came[i]) -> by_lane[i] = false; i++
-    :: i == BYTES -> break
-    od;
-    lane_up = false;
-    if
-    :: true -> kernel ! go_raw, next, lanes; is_framed = false
-    :: true
     fi
-  :: !dead && next == BYTES && !lane_up -> kernel ! end, next, lanes; kernel_ended = true; break
-  :: atomic { !dead -> dead = true; kernel_ended = true }; break
+  /* Another lane. */
+  :: atomic { !dead && sender_left && receiver_left && lanes < LANES && !owes_mark && !on_way && empty(inbox) ->
+      lanes++; live = true; broken = false; sender_left = false; receiver_left = false }
+  :: atomic { !dead && next == BYTES && (!up || completed == at) -> kernel_ended = true }; break
+  :: atomic { !dead -> dead = true; kernel_ended = true; broken = true }; break
   od
 }
 
-/* The network: a lane loses its tail. */
-active proctype breaks() {
-  byte x, n;
+/* The network: packets arrive, the sender learns of it a little later, or never. */
+active proctype network() {
+  byte x, k;
   mtype what;
 end_network:
   do
-  :: atomic { lane_up && !lane_broken -> lane_broken = true };
-    do
-    :: lane ? what, x, n
-    :: true -> break
-    od
-  :: atomic { lane_broken && !lane_up && empty(lane) -> lane_broken = false } /* it is over at both ends */
+  :: atomic { lane ? what, x, k ->
+      if
+      :: what != down -> arrived++
+      :: else
+      fi;
+      inbox ! what, x, k }
+  :: atomic { !broken && completed < arrived -> completed = arrived }
+  :: atomic { !broken && live -> broken = true }
+  :: atomic { broken && on_way -> do
+      :: nempty(lane) -> lane ? what, x, k
+      :: empty(lane) -> break
+      od }
   :: done || reset -> break
-  od
-}
-
-inline take(x) {
-  if
-  :: x == next -> taken++; next++
-  :: x > next -> beyond[x] = true
-  :: x < next
-  fi;
-  do
-  :: next < BYTES && beyond[next] -> beyond[next] = false; taken++; next++
-  :: else -> break
   od
 }
 
 active proctype receiver() {
-  byte next, taken, x, from, n;
-  byte raw_at;         /* the offset of the kernel's next raw byte */
-  byte known, left;    /* the lane whose records begin at `from`; lanes up to `left` have been left */
-  bool is_raw = true;  /* the kernel's next bytes are raw */
-  bool beyond[BYTES + 1];
+  byte next, kernels, x, n, k, drop, limit;
+  byte stay;     /* the first byte of this stay on the lane */
+  mtype what;
+  bool up, awaits_mark, late;
+  receiver_left = false;
   do
   :: done || reset -> break
-  :: atomic { lane ? framed, x, n ->
+  /* The lane's. */
+  :: atomic { !up && !awaits_mark && !late && inbox ? [first, x, eval(kernels)] ->
+      inbox ? first, x, n; assert(x == next); up = true; stay = next; next++ }
+  /* It has come too late: the sender has noticed the end of the lane, and sends its bytes again without a MARK. */
+  :: atomic { !up && !awaits_mark && !late && inbox ? [first, x, k] ->
+      inbox ? <first, x, k>;
       if
-      :: n > left && n > known -> known = n; from = x; framed_came = true
-      :: else
+      :: k < kernels ->
+        assert(broken);
+        late = true
+      :: k >= kernels
       fi }
-  :: atomic { lane ? data, x, n ->
+  :: atomic { late && nempty(inbox) -> inbox ? what, x, k }
+  :: atomic { up && inbox ? [data, x, n] -> inbox ? data, x, n; assert(x == next); next++ }
+  :: atomic { up && inbox ? [down, x, n] -> inbox ? down, x, n; up = false; awaits_mark = true }
+  :: atomic { up && broken && empty(inbox) && empty(lane) -> up = false; awaits_mark = true }
+  :: atomic { broken && !receiver_left && empty(inbox) && empty(lane) && !up -> receiver_left = true; late = false }
+  /* The MARK, or none: then the bytes of the whole stay follow. */
+  :: atomic { awaits_mark && nempty(kernel) ->
       if
-      :: n > left -> came[x] = true; take(x)
-      :: else
-      fi }
-  /* Raw bytes come before the offset at which records begin. */
-  :: atomic { is_raw && kernel ? [raw, x, n] -> kernel ? raw, x, n; assert(x == raw_at); raw_at++; take(x) }
-  :: atomic { is_raw && known > left && raw_at >= from && !(kernel ? [raw, x, n]) -> is_raw = false }
-  :: atomic { is_raw && kernel ? [secret, x, n] -> kernel ? secret, x, n;
-      is_raw = false;
-      if
-      :: known < n -> known = n; from = raw_at
-      :: else
-      fi }
-  :: atomic { !is_raw && kernel ? [secret, x, n] -> kernel ? secret, x, n }
-  :: atomic { !is_raw && kernel ? [record, x, n] -> kernel ? record, x, n;
+      :: kernel ? [mark, x] -> kernel ? mark, x; kernels++
+      :: !(kernel ? [mark, x]) -> x = stay
+      fi;
+      assert(x <= next);
+      drop = next - x; awaits_mark = false }
+  :: atomic { drop != 0 && kernel ? [raw, x] -> kernel ? raw, x; kernels++;
 #if PLANTED == 3
-      taken++; next++
+      next++;
 #else
-      take(x)
+      assert(x == next - drop);
 #endif
-    }
-  :: atomic { is_raw && kernel ? [record, x, n] && known <= left -> assert(false) } /* a record that the reader would take for data */
-  :: atomic { !is_raw && kernel ? [go_raw, x, n] -> kernel ? go_raw, x, left; assert(x <= next); is_raw = true; raw_at = x; trusted = left + 1 }
-  :: atomic { kernel ? [end, eval(next), n] -> kernel ? end, x, n; assert(taken == BYTES && next == BYTES); done = true }
-  :: atomic { kernel_ended && dead && empty(kernel) && empty(lane) -> reset = true }
+      drop-- }
+  /* The kernel's: first as many as there are, then the lane is looked at. */
+  :: !up && !awaits_mark && drop == 0 && nempty(kernel) ->
+    n = len(kernel);
+    atomic {
+      limit = n;
+#if PLANTED == 4
+      limit = len(kernel);
+#else
+      if
+      :: !late && inbox ? [first, x, k] -> inbox ? <first, x, k>; limit = (k < kernels -> 0 : k - kernels)
+      :: late || !(inbox ? [first, x, k])
+      fi;
+#endif
+      do
+      :: limit != 0 && nempty(kernel) && n != 0 -> kernel ? what, x; kernels++; assert(what == raw && x == next); next++; limit--; n--
+      :: else -> break
+      od }
+  :: atomic { kernel_ended && empty(kernel) && empty(inbox) && empty(lane) && !up && drop == 0 && !dead ->
+      assert(next == BYTES); done = true }
+  :: atomic { kernel_ended && up && empty(kernel) && empty(inbox) && empty(lane) && !dead && next == BYTES -> done = true }
+  :: atomic { kernel_ended && dead && empty(kernel) && empty(inbox) && empty(lane) -> reset = true }
   od;
-  assert(taken == next && next <= BYTES)
+  assert(next <= BYTES)
 }
