@@ -45,7 +45,6 @@ sovia_sources = \
 	sovia/lane/credits.h \
 	sovia/lane/lane_control.cc sovia/lane/lane_control.h \
 	sovia/lane/lane_greeting.cc sovia/lane/lane_greeting.h \
-	sovia/lane/lane_loss.cc sovia/lane/lane_loss.h \
 	sovia/lane/lane_options.cc sovia/lane/lane_options.h \
 	sovia/lane/lane_pieces.h \
 	sovia/lane/lane_remote.cc sovia/lane/lane_remote.h \
@@ -66,6 +65,7 @@ sovia_sources = \
 	sovia/lane/lane_vi.h \
 	sovia/lane/remote_memory.h \
 	sovia/lane/transport.h \
+	sovia/lane/turn.h \
 	sovia/lane/vi_calls.cc sovia/lane/vi_calls.h \
 	sovia/lane/vi_remote_memory.cc sovia/lane/vi_remote_memory.h \
 	sovia/lane/vi_transport.cc sovia/lane/vi_transport.h \
@@ -101,7 +101,7 @@ sovia_sources = \
 	sovia/process/counters.cc sovia/process/counters.h \
 	sovia/process/guarded_copy.h \
 	sovia/process/libc.cc sovia/process/libc.h \
-	sovia/process/lock.cc sovia/process/lock.h \
+	sovia/process/lock.cc sovia/process/lock.h sovia/process/lock_order.h \
 	sovia/process/once.h \
 	sovia/process/options.cc sovia/process/options.h \
 	sovia/process/own_descriptors.cc sovia/process/own_descriptors.h \
@@ -127,6 +127,7 @@ sovia_sources = \
 	sovia/socket/rx_sources.cc sovia/socket/rx_sources.h \
 	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \
 	sovia/socket/attempt.h \
+	sovia/socket/burst.h \
 	sovia/socket/connection_reset.h \
 	sovia/socket/fallback.cc sovia/socket/fallback.h \
 	sovia/socket/fallback_state.h \
@@ -138,8 +139,9 @@ sovia_sources = \
 	sovia/socket/lane_life.cc sovia/socket/lane_life.h \
 	sovia/socket/lane_link.cc sovia/socket/lane_link.h \
 	sovia/socket/rx_stream.h \
+	sovia/socket/stream_locks.h \
 	sovia/socket/tx_stream.h \
-	sovia/socket/unacked_copy.cc sovia/socket/unacked_copy.h \
+	sovia/socket/owed_bytes.cc sovia/socket/owed_bytes.h \
 	sovia/socket/waiters.h \
 	sovia/socket/waiting_call.cc sovia/socket/waiting_call.h \
 	sovia/socket/socket_leave.cc \
@@ -154,7 +156,7 @@ sovia_sources = \
 	sovia/socket/socket_pieces.h \
 	sovia/socket/socket_pool.cc sovia/socket/socket_pool.h \
 	sovia/socket/socket_ref.h \
-	sovia/socket/route.cc sovia/socket/route.h \
+	sovia/socket/resume_record.cc sovia/socket/resume_record.h \
 	sovia/socket/shown_socket.h \
 	sovia/socket/table.cc sovia/socket/table.h
 

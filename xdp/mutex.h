@@ -35,7 +35,8 @@ class VIADUCT_SCOPED_CAPABILITY LockGuard {
   }
   // The lock is held already.
   LockGuard(std::adopt_lock_t, L& lock) VIADUCT_REQUIRES(lock) : first_(lock) {}
-  ~LockGuard() VIADUCT_RELEASE() {
+  // Inlined also where an exception ends the block: else the guard would have to lie in memory.
+  [[gnu::always_inline]] ~LockGuard() VIADUCT_RELEASE() {
     if (second_ != nullptr) second_->unlock();
     first_.unlock();
   }

@@ -7,6 +7,7 @@
 //   T* member VIADUCT_PT_GUARDED_BY(lock);       what it points to is
 //   M lock VIADUCT_ACQUIRED_AFTER(other);        the order, if a thread takes both
 //   void f() VIADUCT_REQUIRES(lock);             the caller holds it
+//   void f() VIADUCT_REQUIRES_SHARED(lock);      the caller may read what it guards; also ACQUIRE_SHARED
 //   void f() VIADUCT_EXCLUDES(lock);             the caller does not
 //   void f() VIADUCT_ACQUIRE(lock);              takes it, and returns with it
 //   bool f() VIADUCT_TRY_ACQUIRE(true, lock);    the same if it returns true
@@ -32,8 +33,10 @@
 #define VIADUCT_ACQUIRED_BEFORE(...) VIADUCT_THREAD_ANNOTATION(acquired_before(__VA_ARGS__))
 #define VIADUCT_ACQUIRED_AFTER(...) VIADUCT_THREAD_ANNOTATION(acquired_after(__VA_ARGS__))
 #define VIADUCT_REQUIRES(...) VIADUCT_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+#define VIADUCT_REQUIRES_SHARED(...) VIADUCT_THREAD_ANNOTATION(requires_shared_capability(__VA_ARGS__))
 #define VIADUCT_EXCLUDES(...) VIADUCT_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define VIADUCT_ACQUIRE(...) VIADUCT_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
+#define VIADUCT_ACQUIRE_SHARED(...) VIADUCT_THREAD_ANNOTATION(acquire_shared_capability(__VA_ARGS__))
 #define VIADUCT_TRY_ACQUIRE(...) VIADUCT_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
 #define VIADUCT_RELEASE(...) VIADUCT_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 #define VIADUCT_ASSERT_CAPABILITY(...) VIADUCT_THREAD_ANNOTATION(assert_capability(__VA_ARGS__))

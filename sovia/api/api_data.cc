@@ -138,9 +138,7 @@ std::size_t add_control(int fd, Socket& socket, msghdr& message) {
   }
   if ((wanted & kControlTimeNs) != 0) add(SOL_SOCKET, SO_TIMESTAMPNS, &now, sizeof now);
   if ((wanted & kControlUnread) != 0) {
-    int in_kernel = 0;
-    libc::ioctl(fd, FIONREAD, &in_kernel);
-    const int unread = socket.unread(in_kernel);
+    const int unread = socket.unread(fd);
     constexpr int kTcpInq = 36;
     add(IPPROTO_TCP, kTcpInq, &unread, sizeof unread);
   }

@@ -15,7 +15,6 @@ using namespace viaduct::sovia;
 namespace {
 
 constexpr std::size_t kPiece = 128 * 1024;
-constexpr std::size_t kLargeFile = 32 * 1024;  // the kernel sends such files faster, without a copy
 constexpr std::size_t kMostAtOnce = 0x7ffff000;  // as the kernel has it
 
 // The memory for pieces of a file. Each thread keeps its own, so that the registration cache keeps it registered.
@@ -71,8 +70,7 @@ ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
       const signals::Outside outside;
       return known != nullptr ? kernel_sent(in_kernel()) : in_kernel();
     }
-    if (bytes >= kLargeFile) socket->demand.set_sends_files();
-    if (send_in_kernel_at_once(*socket, out, in_kernel, result)) return kernel_sent(result);
+    if (send_in_kernel_at_once(*socket, out, bytes, in_kernel, result)) return kernel_sent(result);
     off_t position;
     if (offset == nullptr) {
       position = lseek(in, 0, SEEK_CUR);

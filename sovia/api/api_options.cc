@@ -110,7 +110,7 @@ int add_unread(int fd, const Socket& known, int result, void* argument) {
   if (known.demand.bypasses_this_round()) return result;
   const Call socket = may_use_lane(fd);
   int* const bytes = static_cast<int*>(argument);
-  if (socket && result == 0) *bytes = socket->unread(*bytes);
+  if (socket && result == 0) *bytes = socket->unread(fd);
   return result;
 }
 

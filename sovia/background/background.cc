@@ -1,12 +1,12 @@
 #include "sovia/background/background.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <vector>
 
@@ -36,6 +36,7 @@
 #include "sovia/socket/quick_bypass.h"
 #include "sovia/socket/socket_pool.h"
 #include "sovia/socket/table.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::background {
 State& state() {
@@ -78,7 +79,7 @@ std::atomic<bool> g_stops{false};  // the thread ends when the last lane has gon
 // Lets the task wait if the peer may have a cached VI: it takes that as soon as its program has the connection.
 bool await_offer(Task& task) {
   if (!awaits_offer(task)) return false;
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   requests().at_work = nullptr;
   if (requests().cancelled) return true;
   task.wait_until = now_ns() + kOfferNs;
@@ -89,7 +90,7 @@ bool await_offer(Task& task) {
 // Tasks to which no peer has offered a cached VI in time request a new one.
 void end_waiting_for_offers() {
   const std::uint64_t now = now_ns();
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   std::vector<Task>& awaiting = requests().awaiting;
   for (std::size_t i = 0; i < awaiting.size();) {
     if (now < awaiting[i].wait_until) {
@@ -116,7 +117,7 @@ void do_tasks() {
   for (;;) {
     Task task;
     {
-      const std::scoped_lock guard(requests().lock);
+      const LockGuard guard(requests().lock);
       if (requests().tasks.empty()) return;
       task = std::move(requests().tasks.back());
       requests().tasks.pop_back();
@@ -132,7 +133,7 @@ void do_tasks() {
     if (why == Reason::kNone) why = open_lane(task);
     bool cancelled;
     {
-      const std::scoped_lock guard(requests().lock);
+      const LockGuard guard(requests().lock);
       requests().at_work = nullptr;
       cancelled = requests().cancelled;
       if (cancelled && why == Reason::kNone) state().ends.back()->cancelled.store(true);
@@ -145,7 +146,7 @@ void do_tasks() {
 void look_at_falling() {
   std::vector<Falling> fallen;
   {
-    const std::scoped_lock guard(requests().lock);
+    const LockGuard guard(requests().lock);
     fallen.swap(requests().fallen);
   }
   for (Falling& one : fallen) state().falling.push_back(std::move(one));
@@ -177,7 +178,7 @@ void look_at_falling() {
 void look_at_lanes() {
   BackgroundLane* queue;
   {
-    const std::scoped_lock guard(requests().lock);
+    const LockGuard guard(requests().lock);
     queue = requests().queue;
     requests().queue = nullptr;
     for (BackgroundLane* lane = queue; lane != nullptr; lane = lane->next_queued) {
@@ -206,7 +207,7 @@ void give_up_lanes_of_lost_nic() {
     if (end->stage == LaneEndpoint::Stage::kAsking) continue;  // its VI reports the loss
     bool cut;
     {
-      const std::scoped_lock guard(end->lane.lock());
+      const LockGuard guard(end->lane.lock());
       cut = end->lane.control.is_cut();
     }
     if (!cut) end->give_up();
@@ -229,7 +230,7 @@ void flush_held() {
     if (!end->holding.exchange(false)) continue;
     unsigned changes = 0;
     {
-      const std::scoped_lock guard(end->lane.lock());
+      const LockGuard guard(end->lane.lock());
       if (!end->lane.wants_poll() && !end->lane.ring.awaits_completion()) continue;
       if (end->lane.tx.holds()) counters::add(Counter::kCombineTimeouts);
       changes = end->lane.poll();
@@ -251,7 +252,7 @@ std::uint64_t next_due(std::uint64_t vi_cache_due) {
   std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now), trials_due(), rest_due(),
                                 kernel_watch_due()});
   {
-    const std::scoped_lock guard(requests().lock);
+    const LockGuard guard(requests().lock);
     for (const Task& task : requests().awaiting) due = std::min(due, task.wait_until);
   }
   if (g_stops.load()) due = std::min(due, now + kMs);
@@ -274,8 +275,11 @@ std::uint64_t next_due(std::uint64_t vi_cache_due) {
 // Whether a closed socket waits for the confirmation of its last data. Then the thread itself hears the lanes, as the
 // program may make no more calls, and the peer's reader waits for the end.
 bool awaits_confirmation() {
-  return std::any_of(state().ends.begin(), state().ends.end(),
-                     [](const LaneEndpoint* end) { return end->keeper.load() >= 0 && !end->lane.control.is_cut(); });
+  return std::any_of(state().ends.begin(), state().ends.end(), [](const LaneEndpoint* end) {
+    if (end->keeper.load() < 0) return false;
+    const LockGuard guard(end->lane.lock());
+    return !end->lane.control.is_cut();
+  });
 }
 
 void do_what_is_due() {
@@ -301,7 +305,7 @@ void run() {
     if (g_stops.load() && state().ends.empty() && state().falling.empty() && datagram::is_idle()) return;
     requests().idle.store(true);
     {
-      const std::scoped_lock guard(requests().lock);
+      const LockGuard guard(requests().lock);
       if (!requests().tasks.empty() || requests().queue != nullptr || !requests().fallen.empty() ||
           requests().offered || state().nic_lost.load() || datagram::has_work()) {
         requests().idle.store(false);
@@ -335,7 +339,7 @@ void* run_thread(void*) {
       engine::go_on();
       VipCloseNic(nic->handle());  // the ProcessNic stays: another thread may be about to use it
     }
-    const std::scoped_lock guard(requests().lock);
+    const LockGuard guard(requests().lock);
     // A connection may have asked for a lane meanwhile.
     if (!g_stops.load() && (!requests().tasks.empty() || !requests().fallen.empty())) continue;
     state().running = false;
@@ -343,8 +347,7 @@ void* run_thread(void*) {
   }
 }
 
-// Under the lock.
-bool start() {
+bool start() VIADUCT_REQUIRES(requests().lock) {
   if (g_stops.load()) return false;
   if (state().running) return true;
   if (own_descriptors::scarce()) return false;
@@ -361,7 +364,7 @@ bool start() {
 // With none of the socket's locks held.
 void give_pin_back(LaneEndpoint& end) {
   const SocketRef socket = end.socket->reference();
-  const std::scoped_lock guard(socket->rx.lock);
+  const RxGuard guard(*socket);
   unpin(end);
 }
 
@@ -374,12 +377,10 @@ class Finished final : public WaitCondition {
   }
   bool ready() override {
     for (LaneEndpoint* const end : ends_) {
-      const std::scoped_lock guard(end->lane.lock());
+      const LockGuard guard(end->lane.lock());
       end->lane.poll();
-      const LaneControl& control = end->lane.control;
-      if (end->stage != LaneEndpoint::Stage::kAsking && !control.broken() && !control.is_finished()) {
-        return false;
-      }
+      if (end->stage == LaneEndpoint::Stage::kAsking) continue;
+      if (!end->lane.control.broken() && !end->lane.control.is_finished()) return false;
     }
     return true;
   }
@@ -387,7 +388,7 @@ class Finished final : public WaitCondition {
   std::size_t unsent() const {
     std::size_t bytes = 0;
     for (LaneEndpoint* const end : ends_) {
-      const std::scoped_lock guard(end->lane.lock());
+      const LockGuard guard(end->lane.lock());
       bytes += end->lane.ring.unsent();
     }
     return bytes;
@@ -421,7 +422,7 @@ void await(const std::vector<LaneEndpoint*>& ends) {
     Socket& socket = *end->socket;
     if (has_fallen(socket, *end)) continue;
     {
-      const std::scoped_lock guard(end->lane.lock());
+      const LockGuard guard(end->lane.lock());
       if (end->stage == LaneEndpoint::Stage::kAsking || end->lane.control.is_finished()) continue;
       if (has_finisher && end->stage == LaneEndpoint::Stage::kOpen && !end->lane.control.broken()) continue;
     }
@@ -449,7 +450,7 @@ void reset_at_exit(LaneEndpoint& end) {
 
 // Waits until the kernel has taken the bytes left over from broken lanes; the thread writes them.
 void await_kept() {
-  while (UnackedCopy::count() != 0) {
+  while (OwedBytes::count() != 0) {
     constexpr int kLookMs = 5;
     libc::poll(nullptr, 0, kLookMs);
   }
@@ -457,7 +458,7 @@ void await_kept() {
 
 // Pins all lanes, or those whose sockets are closed. False: the thread does not run, so that there is none.
 bool pin_ends(std::vector<LaneEndpoint*>& pinned, bool closed_ones) {
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   if (!state().running) return false;
   for (LaneEndpoint* const end : state().ends) {
     if (closed_ones && !end->socket->closed()) continue;
@@ -470,7 +471,7 @@ bool pin_ends(std::vector<LaneEndpoint*>& pinned, bool closed_ones) {
 }  // namespace
 
 void begin() {
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   requests().start = start;
   datagram::set_thread({ensure_thread, poke, open_nic_for_datagrams});
 }
@@ -484,7 +485,7 @@ void stop() {
   bool ran = false;
   while (now_ns() < until) {
     {
-      const std::scoped_lock guard(requests().lock);
+      const LockGuard guard(requests().lock);
       if (!state().running) break;
     }
     ran = true;
@@ -521,17 +522,21 @@ void await_closed() {
   await_kept();
 }
 
-void before_fork() {
-  // The locks are taken in the order in which other threads take them.
-  engine::pause();
+// The locks are held over fork: one of the two functions below frees them.
+void before_fork() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
+  // A thread that has a set locked may wait for the turn of another one, which may wait for the set.
+  for (engine::pause(); !epoll_sets::try_before_fork(); engine::pause()) {
+    engine::go_on();
+    sched_yield();
+  }
   waiting::before_fork();
-  epoll_sets::before_fork();
   requests().lock.lock();
   SocketPool::before_fork();
   datagram::before_fork();
   held_sends::before_fork();
 }
-void after_fork_in_parent() {
+
+void after_fork_in_parent() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   held_sends::after_fork_in_parent();
   datagram::after_fork(false);
   SocketPool::after_fork();
@@ -541,7 +546,7 @@ void after_fork_in_parent() {
   engine::go_on();
 }
 
-void after_fork_in_child() {
+void after_fork_in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   held_sends::after_fork_in_child();
   quick_bypass::after_fork_in_child();
   datagram::after_fork(true);
@@ -561,7 +566,7 @@ void after_fork_in_child() {
   requests().fallen.clear();
   requests().lanes.clear();
   state().falling.clear();
-  UnackedCopy::forget_count();  // the parent's thread sends those of closed sockets
+  OwedBytes::forget_count();  // the parent's thread sends those of closed sockets
   state().vi_cache.after_fork_in_child();
   // A copy of a closed socket's descriptor in the child would keep the peer from the end of the stream.
   // Lanes' locks may be held by threads that the child does not have.

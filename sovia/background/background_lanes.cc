@@ -2,7 +2,6 @@
 #include <vipl/vipl_ext.h>
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <utility>
@@ -26,6 +25,7 @@
 #include "sovia/socket/fallback.h"
 #include "sovia/socket/held_sends.h"
 #include "sovia/socket/lane_life.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::background {
 namespace {
@@ -163,7 +163,7 @@ Reason judge(LaneEndpoint& end) {
   memcpy(host.address.HostAddress, end.host, sizeof end.host);
   std::uint8_t token[kTokenBytes];
   {
-    const std::scoped_lock guard(end.lane.lock());
+    const LockGuard guard(end.lane.lock());
     if (end.lane.control.broken() && !end.silent) return Reason::kPeerLeft;
     if (!end.lane.greeting.has_hello()) return Reason::kNoPeer;
     memcpy(token, end.lane.greeting.peer_token(), sizeof token);
@@ -173,7 +173,7 @@ Reason judge(LaneEndpoint& end) {
   const VIP_RETURN result = VipxVerify(nic->handle(), &host.address, &end.flow, token);
   if (result == VIP_SUCCESS) return Reason::kNone;
   SOVIA_LOG("the peer's agent: %s", VipxReturnText(result));
-  const std::scoped_lock guard(end.lane.lock());
+  const LockGuard guard(end.lane.lock());
   return end.lane.control.broken() ? Reason::kPeerLeft : Reason::kNotVouched;
 }
 
@@ -190,7 +190,7 @@ void remember_silence(const LaneEndpoint& end) {
   State::Silence& silence = silence_of(end.peer);
   if (silence.answered_at >= end.asked_at) return;
   {
-    const std::scoped_lock guard(requests().lock);
+    const LockGuard guard(requests().lock);
     requests().known.forget(end.peer);
     requests().knows_any.store(!requests().known.empty());
   }
@@ -218,7 +218,6 @@ LaneOptions lane_options(const SocketModes& modes) {
   return {.window = static_cast<std::uint32_t>(chosen.window),
           .ack_threshold = static_cast<std::uint32_t>(chosen.ack_threshold),
           .combine = chosen.combine != 0,
-          .settles = true,
           .copy = copy_guarded,
           .messages = modes.carries_messages(),
           .join = chosen.join != 0,
@@ -240,10 +239,10 @@ namespace {
 Reason make_end(Task& task, const Way& way, std::uint32_t peer_ms, LaneEndpoint*& end) {
   Socket& socket = *task.socket;
   const LaneOptions lane = lane_options(socket.modes);
+  const std::uint32_t number = lane_number(socket);
   // Arrivals are paused: the peer may be waiting for this VI, and a packet may come before the VI has an owner.
   engine::pause();
-  ViTransport* const vi = ViTransport::make(*engine::nic(), places_for(lane), task.flow, way.peer,
-                                    lane_number(socket), peer_ms);
+  ViTransport* const vi = ViTransport::make(*engine::nic(), places_for(lane), task.flow, way.peer, number, peer_ms);
   if (vi != nullptr) end = new (std::nothrow) LaneEndpoint(socket.reference(), socket, *vi, lane);
   if (vi != nullptr && end == nullptr) vi->destroy();
   engine::go_on();
@@ -288,7 +287,7 @@ Reason open_lane(Task& task) {
   memcpy(end->host, way.peer, sizeof end->host);
   counters::add(Counter::kLanesAsked);
   if (!end->connected) claim_early(*end);
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   state().ends.push_back(end);
   requests().lanes.push_back(end);
   return Reason::kNone;
@@ -299,7 +298,7 @@ namespace {
 // Records whether connections with this peer use the lanes they ask for.
 void learn(const LaneEndpoint& end) {
   if (!end.used && !end.socket->closed()) return;
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   requests().learn(end.peer, end.used);
 }
 
@@ -310,7 +309,7 @@ void close_kept_descriptor(LaneEndpoint& end) {
   if (kept < 0) return;
   bool confirmed;
   {
-    const std::scoped_lock guard(end.lane.lock());
+    const LockGuard guard(end.lane.lock());
     confirmed = end.lane.control.sending() == Lane::State::kEnded;
   }
   // The confirmation should have woken this thread. A lane that the timer finds confirmed is counted.
@@ -323,7 +322,7 @@ namespace {
 
 // Takes the lane off the queue of look_at().
 void unqueue(const LaneEndpoint& end) {
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   for (BackgroundLane** at = &requests().queue; *at != nullptr;) {
     if (*at == &end) {
       *at = end.next_queued;
@@ -342,7 +341,7 @@ bool free_end(std::size_t index) {
   // Arrivals are paused so that none can queue this lane any more.
   engine::pause();
   {
-    const std::scoped_lock guard(requests().lock);
+    const LockGuard guard(requests().lock);
     if (end->is_pinned()) {
       engine::go_on();
       return false;
@@ -369,7 +368,7 @@ bool free_end(std::size_t index) {
 bool claim_has_served(LaneEndpoint& end, std::uint64_t now) {
   if (end.stage != LaneEndpoint::Stage::kOpen) return false;
   if (now >= end.unclaim_at) return true;
-  const std::scoped_lock guard(end.lane.lock());
+  const LockGuard guard(end.lane.lock());
   return end.lane.greeting.peer_trusts() || end.lane.control.broken();
 }
 
@@ -386,15 +385,10 @@ void tell_doubt(LaneEndpoint& end) {
 
 void fall_back(LaneEndpoint& end) {
   Socket& socket = *end.socket;
-  bool needs_descriptor;
-  {
-    const std::scoped_lock guard(end.lane.lock());
-    needs_descriptor = end.lane.loss.falls_with_data() || end.lane.rx.has_refused();
-  }
-  int fd = -1;
-  if (needs_descriptor) fd = socket.closed() ? end.keeper.exchange(-1) : copy_descriptor(socket);
+  const bool closed = socket.closed();
+  const int fd = closed ? end.keeper.exchange(-1) : copy_descriptor(socket);
   // The program has closed the socket, and no data is left: there is nothing to move.
-  if (fd < 0 && socket.closed()) return;
+  if (fd < 0 && closed) return;
   fall_back(socket, fd);
   if (fd >= 0) state().falling.push_back({socket.reference(), fd});
 }
@@ -402,13 +396,13 @@ void fall_back(LaneEndpoint& end) {
 namespace {
 
 bool is_unused(LaneEndpoint& end) {
-  const std::scoped_lock guard(end.lane.lock());
+  const LockGuard guard(end.lane.lock());
   return end.role != Role::kNeither && end.lane.control.is_unused();
 }
 
 // Whether the peer has parked the VI already, because the connection had ended there before.
 bool has_parked(LaneEndpoint& end) {
-  const std::scoped_lock guard(end.lane.lock());
+  const LockGuard guard(end.lane.lock());
   return end.lane.control.peer_parked();
 }
 
@@ -442,7 +436,7 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   if (end.cancelled.load() || !lane_opened(*end.socket, end)) return false;
   end.may_park = false;
   {
-    const std::scoped_lock guard(end.lane.lock());
+    const LockGuard guard(end.lane.lock());
     end.lane.greet(end.token, hello_flow(end.tcp));
   }
   // From here on the socket's answers differ from the kernel's.
@@ -455,15 +449,16 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
 }
 
 // Whether the lane has carried enough to be worth its cost.
-bool has_carried_enough(const Lane& lane) {
+bool has_carried_enough(LaneEndpoint& end) {
   constexpr std::uint64_t kPackets = 8, kBytes = 65'536;
-  return lane.stalls().packets >= kPackets || lane.rx.bytes_received() >= kBytes;
+  const LockGuard guard(end.lane.lock());
+  return end.lane.stalls().packets >= kPackets || end.lane.rx.bytes_received() >= kBytes;
 }
 
 // The peer says that the kernel is faster, which it does once.
 std::optional<std::uint32_t> slower_for_ms(LaneEndpoint& end) {
   if (end.heard_slower) return {};
-  const std::scoped_lock guard(end.lane.lock());
+  const LockGuard guard(end.lane.lock());
   const auto ms = end.lane.control.peer_leaves() ? end.lane.control.slower_for_ms() : std::nullopt;
   end.heard_slower = ms.has_value();
   return ms;
@@ -474,25 +469,26 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   if (settle(*end.socket, end)) end.socket->changed();
   bool falls, fails;
   {
-    const std::scoped_lock guard(end.lane.lock());
+    const LockGuard guard(end.lane.lock());
     fails = end.lane.control.broken() && !end.lane.control.is_cut();
   }
   if (fails) end.give_up();
   {
-    const std::scoped_lock guard(end.lane.lock());
-    falls = end.lane.loss.wants_fall_back() || end.lane.rx.has_refused();
+    const LockGuard guard(end.lane.lock());
+    end.lane.ring.reap();
+    falls = end.lane.control.is_lost() || end.lane.rx.has_refused();
   }
   if (falls && !has_fallen(*end.socket, end)) fall_back(end);
   bool over, lost, delivered;
   {
-    const std::scoped_lock guard(end.lane.lock());
+    const LockGuard guard(end.lane.lock());
     end.lane.poll();
     delivered = end.lane.control.has_delivered_end();
     // A closed socket drops all that the peer sends anyway.
     const bool done = closed && end.lane.control.is_finished() && !awaits_end(end, now);
     over = done || end.lane.control.over();
     // A broken lane is not lost if this end is done, or the peer was done first and has disconnected the VI.
-    lost = !done && end.lane.control.broken() && end.lane.loss.wants_fall_back() && !end.lane.control.peer_closed();
+    lost = !done && end.lane.control.is_lost() && !end.lane.control.peer_closed();
     end.may_park = end.lane.may_park();
     if (done && !end.may_park) end.lane.cut();
     const std::size_t unsent = end.lane.ring.unsent();
@@ -506,7 +502,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   // connection.
   if (closed && delivered) close_kept_descriptor(end);
   if (!over && end.closing && closed && now >= end.give_up_at) {
-    const std::scoped_lock guard(end.lane.lock());
+    const LockGuard guard(end.lane.lock());
     end.lane.cut();
     over = lost = true;
   }
@@ -517,7 +513,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   if (!closed) look_at_open_lane(end, now);
   if (!over || !lane_over(*end.socket, end)) return true;
   if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
-  end.used = has_carried_enough(end.lane);
+  end.used = has_carried_enough(end);
   if (end.used && !trials_chose_kernel(end)) state().useful_at = now;
   end.socket->changed();
   if (end.opened) counters::add(lost ? Counter::kLanesLost : Counter::kLanesClosed);
@@ -527,7 +523,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
 // A step of a lane that the socket has: the peer has yet to greet, and the peer's agent to vouch for it.
 bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
   {
-    const std::scoped_lock guard(end.lane.lock());
+    const LockGuard guard(end.lane.lock());
     if (!end.lane.greeting.has_hello() && !end.lane.control.broken() && now >= end.give_up_at) {
       end.silent = true;
       end.lane.cut();
@@ -538,7 +534,7 @@ bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
   if (why == Reason::kNone) {
     trust_lane(*end.socket, end, end.fd);
   } else {
-    const std::scoped_lock guard(end.lane.lock());
+    const LockGuard guard(end.lane.lock());
     end.lane.cut();
   }
   if (why != Reason::kNone) {

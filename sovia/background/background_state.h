@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kLingerNs = 120'000 * kMs;  // for the data of a 
 
 // Never destroyed: the thread runs until the process is gone.
 struct State {
-  bool running = false;        // with the lock of the requests
+  bool running VIADUCT_GUARDED_BY(requests().lock) = false;
   std::vector<LaneEndpoint*> ends;  // changed by the thread alone, under the same lock
 
   // --- the thread's own

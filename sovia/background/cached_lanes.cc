@@ -1,7 +1,6 @@
 #include "sovia/background/cached_lanes.h"
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "sovia/lane/engine.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::background {
 namespace {
@@ -36,6 +36,11 @@ Task task_of(LaneEndpoint& end) {
   task.role = end.role;
   task.peer = end.peer;
   return task;
+}
+
+bool carries_messages(LaneEndpoint& end) {
+  const LockGuard guard(end.lane.lock());
+  return end.lane.remote.carries_messages();
 }
 
 }  // namespace
@@ -72,7 +77,7 @@ bool awaits_offer(const Task& task) {
 
 void match_offers() {
   if (!state().vi_cache.has_offers()) return;
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   for (std::size_t i = 0; i < requests().awaiting.size();) {
     Task& waiting = requests().awaiting[i];
     if (!state().vi_cache.is_offered(waiting)) {
@@ -95,7 +100,7 @@ void match_offers() {
 }
 
 bool goes_to_cache(LaneEndpoint& end, std::uint64_t now) {
-  if (end.replaced || end.role == Role::kNeither || end.lane.remote.carries_messages()) return false;
+  if (end.replaced || end.role == Role::kNeither || carries_messages(end)) return false;
   if (end.fills_cache) return true;
   const auto known = state().no_peer.find(end.peer);
   if (known == state().no_peer.end() || known->second.answered_at == 0) return false;
@@ -107,10 +112,9 @@ bool goes_to_cache(LaneEndpoint& end, std::uint64_t now) {
 }
 
 bool awaits_end(LaneEndpoint& end, std::uint64_t now) {
-  const Lane& lane = end.lane;
-  if (end.role == Role::kNeither || lane.remote.carries_messages() || !state().vi_cache.has_room()) return false;
-  if (lane.control.broken() || !lane.greeting.may_start()) return false;
-  if (lane.control.receiving() == Lane::State::kEnded) return false;
+  if (end.role == Role::kNeither || end.lane.remote.carries_messages() || !state().vi_cache.has_room()) return false;
+  if (end.lane.control.broken() || !end.lane.greeting.may_start()) return false;
+  if (end.lane.control.receiving() == Lane::State::kEnded) return false;
   if (end.park_until == 0) {
     const auto count = std::count_if(state().ends.begin(), state().ends.end(),
                                      [](const LaneEndpoint* each) { return each->park_until != 0; });

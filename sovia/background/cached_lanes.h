@@ -25,9 +25,8 @@ void match_offers();
 // the next connection, and the peer is likely to go on, too.
 bool goes_to_cache(LaneEndpoint& end, std::uint64_t now);
 // Whether a finished lane still waits for the end of the peer's direction. Only when both have ended in order can its
-// VI serve another connection; the peer's ends as soon as its program has seen the end of this one. With the lane
-// locked.
-bool awaits_end(LaneEndpoint& end, std::uint64_t now);
+// VI serve another connection; the peer's ends as soon as its program has seen the end of this one.
+bool awaits_end(LaneEndpoint& end, std::uint64_t now) VIADUCT_REQUIRES(end.lane.lock());
 
 }  // namespace viaduct::sovia::background
 

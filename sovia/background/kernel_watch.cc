@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <mutex>
 #include <vector>
 
 #include "sovia/background/background_state.h"
@@ -14,6 +13,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/socket/fallback.h"
 #include "sovia/socket/table.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::background {
 namespace {
@@ -26,7 +26,9 @@ constexpr std::uint64_t kPulseNs = 20 * kMs;       // for the kernel's timer, wh
 constinit std::uint64_t g_look_at = 0;
 
 bool is_watched(const LaneEndpoint& end) {
-  return end.stage == LaneEndpoint::Stage::kOpen && !end.closing && end.fd >= 0 && !end.lane.control.broken();
+  if (end.stage != LaneEndpoint::Stage::kOpen || end.closing || end.fd < 0) return false;
+  const LockGuard guard(end.lane.lock());
+  return !end.lane.control.broken();
 }
 
 // Whether the descriptor is still the socket's: the program may have closed it and have another at its number.
@@ -42,7 +44,7 @@ void set_option(int fd, int level, int name, int value) { libc::setsockopt(fd, l
 
 void give_up_lane(LaneEndpoint& end) {
   {
-    const std::scoped_lock guard(end.lane.lock());
+    const LockGuard guard(end.lane.lock());
     end.lane.fail();
   }
   look_at(end);
@@ -54,7 +56,7 @@ void give_up_lane(LaneEndpoint& end) {
 void begin_sign_of_life(LaneEndpoint& end, std::uint64_t now) {
   end.life_at = now + kSilenceNs;
   if (!has_descriptor(end)) return;
-  const std::scoped_lock guard(end.lane.lock());
+  const LockGuard guard(end.lane.lock());
   if (end.lane.control.leaves() || end.lane.control.sending() >= Lane::State::kEnding) return;
   const int on = option(end.fd, SOL_SOCKET, SO_KEEPALIVE);
   const int idle = option(end.fd, IPPROTO_TCP, TCP_KEEPIDLE);
@@ -70,7 +72,7 @@ void begin_sign_of_life(LaneEndpoint& end, std::uint64_t now) {
 void look_for_foreign_bytes(LaneEndpoint& end, std::uint64_t now) {
   Socket& socket = *end.socket;
   {
-    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    const StreamsGuard both(socket);
     if (!has_foreign_bytes(socket, end.fd)) {
       end.foreign_at = 0;
       return;

@@ -7,6 +7,7 @@
 #include "sovia/background/background_state.h"
 #include "sovia/lane/engine.h"
 #include "sovia/process/clock.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::background {
 namespace {
@@ -37,11 +38,11 @@ bool begin(LaneEndpoint& end) {
     end.vi.disconnect();
     return false;
   }
-  const std::scoped_lock guard(std::adopt_lock, lane.lock());
+  const LockGuard guard(std::adopt_lock, lane.lock());
   if (end.stage != LaneEndpoint::Stage::kOpen || lane.control.broken() || lane.control.is_finished()) return false;
   if (lane.rx.unread() != 0) {
     // TCP resets the connection of a process that is killed before all was read. The peer does so for data that is missing.
-    lane.ring.hold(Transport::Held::kMore, 0);
+    lane.ring.hold(true);
     return false;
   }
   lane.tx.cork(false);
@@ -56,7 +57,7 @@ bool begin(LaneEndpoint& end) {
 bool begin_all() {
   if (!engine::try_pause()) return false;
   engine::go_on();
-  new (&requests().lock) std::mutex;  // a killed thread may have held it
+  new (&requests().lock) Mutex;  // a killed thread may have held it
   std::vector<LaneEndpoint*>& ends = state().ends;
   ends.erase(std::remove_if(ends.begin(), ends.end(), [](LaneEndpoint* end) { return !begin(*end); }), ends.end());
   g_progress.begun = true;
@@ -66,7 +67,7 @@ bool begin_all() {
 
 // Whether the peer has all, or can't be reached.
 bool is_done(LaneEndpoint& end, std::size_t& unsent) {
-  const std::scoped_lock guard(end.lane.lock());
+  const LockGuard guard(end.lane.lock());
   end.lane.poll();
   if (end.lane.rx.has_refused()) end.vi.disconnect();
   unsent += end.lane.ring.unsent();

@@ -10,12 +10,12 @@
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/wake_event.h"
 #include "sovia/socket/socket.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::background {
 namespace {
 
-// Under the lock.
-bool started() { return requests().start != nullptr && requests().start(); }
+bool started() VIADUCT_REQUIRES(requests().lock) { return requests().start != nullptr && requests().start(); }
 
 }  // namespace
 
@@ -24,7 +24,7 @@ Requests& requests() {
 }
 
 bool ensure_thread() {
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   return started();
 }
 
@@ -37,7 +37,7 @@ void prepare(int fd) {
   task.flow_known = flow_of(fd, task.flow);
   if (!task.flow_known || is_loopback(task.flow)) return;
   {
-    const std::scoped_lock guard(requests().lock);
+    const LockGuard guard(requests().lock);
     if (!started()) return;
     requests().tasks.push_back(std::move(task));
   }
@@ -48,7 +48,7 @@ std::uint32_t calls_before_lane(int fd, Role role) {
   if (!requests().knows_any.load(std::memory_order_relaxed)) return PeerHistory::kAsUsual;
   Flow flow;
   if (!flow_of(fd, flow)) return PeerHistory::kAsUsual;
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   return requests().known.calls_before_lane(peer_of(flow, role), now_ns());
 }
 
@@ -63,7 +63,7 @@ Reason ask(Socket& socket, int fd, Role role) {
   task.asker = &socket;
   task.socket = socket.reference();
   {
-    const std::scoped_lock guard(requests().lock);
+    const LockGuard guard(requests().lock);
     if (!started()) return Reason::kResources;
     requests().tasks.push_back(std::move(task));
   }
@@ -72,15 +72,15 @@ Reason ask(Socket& socket, int fd, Role role) {
 }
 
 bool cancel(const Socket& socket) {
-  std::unique_lock guard(requests().lock);
+  Task dropped;  // goes when the lock is free
+  const LockGuard guard(requests().lock);
   for (std::vector<Task>* const tasks : {&requests().tasks, &requests().awaiting}) {
     for (Task& task : *tasks) {
       if (task.asker != &socket) continue;
-      const Task dropped = std::move(task);
+      dropped = std::move(task);
       if (&task != &tasks->back()) task = std::move(tasks->back());
       tasks->pop_back();
       if (dropped.flow_known && socket.closed()) requests().learn(dropped.peer, false);
-      guard.unlock();
       return true;
     }
   }
@@ -102,7 +102,7 @@ bool cancel(const Socket& socket) {
 void look_at(BackgroundLane& lane) {
   {
     if (lane.queued.exchange(true)) return;
-    const std::scoped_lock guard(requests().lock);
+    const LockGuard guard(requests().lock);
     lane.next_queued = requests().queue;
     requests().queue = &lane;
   }
@@ -112,7 +112,7 @@ void look_at(BackgroundLane& lane) {
 void watch_fall(Socket& socket, int fd) {
   bool started;
   {
-    const std::scoped_lock guard(requests().lock);
+    const LockGuard guard(requests().lock);
     started = background::started();
     if (started) requests().fallen.push_back({socket.reference(), fd});
   }

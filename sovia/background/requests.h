@@ -4,14 +4,15 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/clock.h"
+#include "sovia/process/lock_order.h"
 #include "sovia/socket/background_requests.h"
 #include "sovia/socket/peer_history.h"
 #include "sovia/socket/socket_ref.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::background {
 
@@ -35,22 +36,22 @@ struct Falling {
 
 // Never destroyed: the thread runs until the process is gone.
 struct Requests {
-  std::mutex lock;
-  bool (*start)() = nullptr;  // makes the thread if there is none, under the lock
-  std::vector<Task> tasks;
-  std::vector<Task> awaiting;  // tasks whose peers may take a cached VI
-  PeerHistory known;
+  Mutex lock SOVIA_LOCK_ORDER(outer_sets, requests);
+  bool (*start)() VIADUCT_GUARDED_BY(lock) = nullptr;  // makes the thread if there is none, under the lock
+  std::vector<Task> tasks VIADUCT_GUARDED_BY(lock);
+  std::vector<Task> awaiting VIADUCT_GUARDED_BY(lock);  // tasks whose peers may take a cached VI
+  PeerHistory known VIADUCT_GUARDED_BY(lock);
   std::atomic<bool> knows_any{false};  // false: `known` is empty
-  void learn(const FlowEnd& peer, bool used) {
+  void learn(const FlowEnd& peer, bool used) VIADUCT_REQUIRES(lock) {
     known.learn(peer, used, now_ns());
     knows_any.store(true);
   }
   std::atomic<bool> offered{false};  // a cached VI has been taken by the peer, or lost
-  const Socket* at_work = nullptr;  // the socket whose task is being done
-  bool cancelled = false;           // the task has been cancelled
-  BackgroundLane* queue = nullptr;  // ends given to look_at(), linked by next_queued
-  std::vector<BackgroundLane*> lanes;  // all lanes that the thread serves
-  std::vector<Falling> fallen;
+  const Socket* at_work VIADUCT_GUARDED_BY(lock) = nullptr;  // the socket whose task is being done
+  bool cancelled VIADUCT_GUARDED_BY(lock) = false;           // the task has been cancelled
+  BackgroundLane* queue VIADUCT_GUARDED_BY(lock) = nullptr;  // ends given to look_at(), linked by next_queued
+  std::vector<BackgroundLane*> lanes VIADUCT_GUARDED_BY(lock);  // all lanes that the thread serves
+  std::vector<Falling> fallen VIADUCT_GUARDED_BY(lock);
 
   std::atomic<int> poke{-1};
   std::atomic<bool> idle{false};  // the thread sleeps, so it must be poked

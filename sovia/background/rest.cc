@@ -1,7 +1,6 @@
 #include "sovia/background/rest.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/route_trials.h"
@@ -10,6 +9,7 @@
 #include "sovia/process/clock.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/table.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::background {
 namespace {
@@ -26,7 +26,7 @@ std::uint64_t quiet_ns() { return kQuietNs << std::min(g_rests, kMostDoublings);
 
 bool has_work() {
   if (!state().ends.empty() || !state().falling.empty() || !datagram::is_idle() || datagram::has_work()) return true;
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   return !requests().tasks.empty() || !requests().awaiting.empty() || !requests().fallen.empty() ||
          requests().queue != nullptr;
 }

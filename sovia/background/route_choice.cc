@@ -8,8 +8,6 @@ namespace {
 
 // Lanes stay if they move so much of what the kernel moves: two windows of the same work differ by that.
 constexpr std::uint64_t kLanePercent = 97;
-// With large pieces the kernel takes less of the processors for each byte. Where a slow link is the limit both move the same.
-constexpr std::uint64_t kLargeLanePercent = 110;
 // While half of the connections go by the kernel, a turn of an event loop pays for both ways: the others get lanes too if
 // these move so much.
 constexpr std::uint64_t kMixedPercent = 85;
@@ -46,27 +44,11 @@ void RouteChoice::stay_with_kernel(std::uint64_t now) {
   stage_ = Stage::kKernel;
   kernel_until_ = due_ = now + wait_ns_;
   wait_ns_ = std::min(2 * wait_ns_, kMostDoubtNs);
-  notices_left_ = 0;
-  sent_notices_ = large_ = false;
 }
 
 RouteChoice::Answer RouteChoice::asked(const Ask& ask, std::uint64_t now) {
   switch (stage_) {
-    case Stage::kBulk:
-      if (ask.large || ask.better_in_kernel) return Answer::kLater;
-      stage_ = Stage::kUnknown;
-      due_ = kNever;
-      return asked(ask, now);
     case Stage::kUnknown:
-      if ((ask.large || ask.better_in_kernel) && ask.needs_nic && !bulk_lasts_) {
-        begin_bulk(now);
-        return Answer::kLater;
-      }
-      if (ask.better_in_kernel) {
-        stay_with_kernel(now);
-        notices_left_ = kNotices;
-        return refuse(ask);
-      }
       if (!ask.doubtful && !ask.remembered) {
         if (due_ == kNever) {
           measures_ = false;
@@ -75,29 +57,18 @@ RouteChoice::Answer RouteChoice::asked(const Ask& ask, std::uint64_t now) {
         return Answer::kOpen;
       }
       remembered_ = ask.remembered;
-      large_ = ask.large;
       begin_kernel_window(now);
       return Answer::kLater;
     case Stage::kKernelWindow:
       ++asked_;
       return Answer::kLater;
     case Stage::kKernel:
-      if (now < kernel_until_) return refuse(ask);
-      large_ |= ask.large;
+      if (now < kernel_until_) return Answer::kRefuse;
       begin_kernel_window(now);
       return Answer::kLater;
     default:
       return includes(ask.mark) ? Answer::kOpen : Answer::kLater;
   }
-}
-
-// The peer may be opening lanes for all its connections, and learns on one of them that it need not.
-RouteChoice::Answer RouteChoice::refuse(const Ask& ask) {
-  constexpr std::uint32_t kRare = 7;
-  if (notices_left_ == 0 || (notices_left_ != kNotices && (ask.mark & kRare) != 0)) return Answer::kRefuse;
-  --notices_left_;
-  sent_notices_ = true;
-  return Answer::kOpen;
 }
 
 void RouteChoice::peer_left(std::uint64_t ns, std::uint64_t now) {
@@ -112,8 +83,6 @@ RouteChoice::Step RouteChoice::look(const View& view, std::uint64_t now) {
   switch (stage_) {
     case Stage::kUnknown:
       return look_at_lone_lane(view, now);
-    case Stage::kBulk:
-      return end_bulk(view, now);
     case Stage::kKernelWindow:
       return end_kernel_window(view, now);
     case Stage::kOpening:
@@ -128,26 +97,6 @@ RouteChoice::Step RouteChoice::look(const View& view, std::uint64_t now) {
       return Step::kAskAgain;
   }
   return Step::kNone;
-}
-
-void RouteChoice::begin_bulk(std::uint64_t now) {
-  stage_ = Stage::kBulk;
-  measures_ = false;
-  due_ = now + kSettleNs;
-}
-
-RouteChoice::Step RouteChoice::end_bulk(const View& view, std::uint64_t now) {
-  if (now < due_) return Step::kNone;
-  if (!measures_) {
-    measures_ = true;
-    begin_window(view, now);
-    due_ = now + kBulkNs;
-    return Step::kNone;
-  }
-  bulk_lasts_ = view.bytes - bytes_ >= kBusyBytes * (kBulkNs / kWindowNs);
-  stage_ = Stage::kUnknown;
-  due_ = kNever;
-  return Step::kAskAgain;
 }
 
 RouteChoice::Step RouteChoice::end_kernel_window(const View& view, std::uint64_t now) {
@@ -165,7 +114,6 @@ RouteChoice::Step RouteChoice::end_kernel_window(const View& view, std::uint64_t
       return Step::kNone;
     }
     stage_ = Stage::kUnknown;
-    bulk_lasts_ = false;
     halvings_ = 0;
     due_ = kNever;
     return Step::kAskAgain;
@@ -242,7 +190,7 @@ RouteChoice::Step RouteChoice::end_lane_window(const View& view, std::uint64_t n
   const double before = windows_ != 0 ? lane_rate_ : 0;  // of the best window
   const bool rises = windows_ != 0 && lane_rate * 100 >= before * kRisePercent;
   lane_rate_ = std::max(lane_rate, before);
-  const std::uint64_t percent = halvings_ == 1 ? kMixedPercent : large_ ? kLargeLanePercent : kLanePercent;
+  const auto percent = static_cast<double>(halvings_ == 1 ? kMixedPercent : kLanePercent);
   if (lane_rate * 100 >= kernel_rate_ * percent) {
     if (halvings_ != 0) {
       --halvings_;
@@ -299,23 +247,12 @@ RouteChoice::Step RouteChoice::look_at_lone_lane(const View& view, std::uint64_t
     return Step::kNone;
   }
   const std::uint64_t window = now - since_;
-  const bool large = measures_ && carries_large_pieces(view);
-  const bool doubtful = measures_ && (view.by_agent || large);
-  large_ |= large;
-  if (doubtful && rate(view, now) * kLoneNs >= kBusyBytes) return leave_to_compare(now);
+  if (measures_ && view.by_agent && rate(view, now) * static_cast<double>(kLoneNs) >= static_cast<double>(kBusyBytes)) return leave_to_compare(now);
   const std::uint64_t next = measures_ ? std::min(2 * window, kDoubtNs) : kLoneNs;
   measures_ = true;
   begin_window(view, now);
-  lane_bytes_ = view.lane_bytes;
-  lane_packets_ = view.lane_packets;
   due_ = now + next;
   return Step::kNone;
-}
-
-bool RouteChoice::carries_large_pieces(const View& view) const {
-  constexpr std::uint64_t kPackets = 8;
-  const std::uint64_t packets = view.lane_packets - lane_packets_;
-  return packets >= kPackets && view.lane_bytes - lane_bytes_ >= kLargePiece * packets;
 }
 
 RouteChoice::Step RouteChoice::leave_to_compare(std::uint64_t now) {

@@ -2,16 +2,12 @@
 //
 // A service is what a process listens for at a port, or calls at a peer's. One connection with small messages waits for
 // its peer most of the time, and a lane makes that shorter: it gets one at once. Where several connections share the
-// processor, or data comes in large pieces, it depends on the link and the programs. The process then moves bytes
+// processor, it depends on the link and the programs. The process then moves bytes
 // through the kernel for a window of time, with lanes for another, and keeps to what has moved more. So it does a while
 // later for one connection whose packets pass through the agent: where other work wants the processors, the agents'
-// waiting for them can take longer than the kernel's way; and for one lane that has come to carry large pieces.
+// waiting for them can take longer than the kernel's way. Long bursts are the kernel's anyway (socket/burst.h).
 //
-// A process that has no NIC yet opens none for large pieces before they have come for seconds: opening it takes as much
-// of the processors as tens of megabytes, and most such connections are over by then.
-//
-//     unknown --large pieces, no NIC--> bulk --seconds--> unknown
-//     unknown --a second connection, large pieces--> kernel window --> opening --> lane window --> lanes
+//     unknown --a second connection--> kernel window --> opening --> lane window --> lanes
 //        ^  '---- by the agent, a while later ---------^    |   ^------ twice as many ----'   '--> kernel
 //        '------------- little to do -----------------------'
 //     kernel --when the time is over--> kernel window        lanes --twice as many connections--> kernel window
@@ -36,7 +32,7 @@ namespace viaduct::sovia {
 
 class RouteChoice {
  public:
-  enum class Stage : std::uint8_t { kUnknown, kBulk, kKernelWindow, kOpening, kLaneWindow, kLanes, kKernel };
+  enum class Stage : std::uint8_t { kUnknown, kKernelWindow, kOpening, kLaneWindow, kLanes, kKernel };
   // The answer to a connection that asks for a lane.
   enum class Answer : std::uint8_t { kOpen, kLater, kRefuse };
   // The caller's next step.
@@ -48,12 +44,9 @@ class RouteChoice {
 
   // A connection that asks.
   struct Ask {
-    bool doubtful = false;          // others of the service are busy too, or its pieces are large
-    bool large = false;             // its pieces are
-    bool needs_nic = false;         // which the process has not opened yet
-    bool better_in_kernel = false;  // it sends files, which the kernel does without a copy
-    bool remembered = false;        // lanes of such a service have lost against the kernel, in another process
-    std::uint32_t mark = 0;         // the same at both ends, and evenly spread
+    bool doubtful = false;    // others of the service are busy too
+    bool remembered = false;  // lanes of such a service have lost against the kernel, in another process
+    std::uint32_t mark = 0;   // the same at both ends, and evenly spread
   };
 
   // The process and the service as they are.
@@ -62,20 +55,17 @@ class RouteChoice {
     std::size_t opening = 0;   // lanes that are not open yet
     std::size_t open = 0;
     bool by_agent = false;     // which passes packets on between the program and the network
-    std::uint64_t lane_bytes = 0, lane_packets = 0;  // of data, likewise since the begin
     RouteMemory::Finding found{};  // at wants_finding(): by other processes, at this load
   };
 
   static constexpr std::uint64_t kWindowNs = 20'000'000;
   static constexpr std::size_t kFirstLanes = 32;  // at most, of those that are opened first
-  static constexpr unsigned kNotices = 4;        // lanes that are opened only to tell the peer of the kernel's lead
   static constexpr unsigned kKernelWindows = 3;  // of which the best one counts
   static constexpr unsigned kLaneWindows = 5;    // likewise; more, as the memory of lanes is new at first
   static constexpr unsigned kFarBehindWindows = 2;  // of lanes that move less than half as much
   static constexpr std::uint64_t kIdleNs = 100'000'000;      // a service that does little in that time needs no trial
   static constexpr std::uint64_t kBusyBytes = 4'096;         // in a window
   static constexpr std::uint64_t kLoneNs = 100'000'000;      // in which a lone lane must be busy to be compared
-  static constexpr std::uint64_t kBulkNs = 4'000'000'000;    // of large pieces, before a NIC is opened for them
   static constexpr std::uint64_t kSettleNs = 10'000'000;     // without another lane, before the window
   static constexpr std::uint64_t kOpeningNs = 1'000'000'000; // for lanes to open
   static constexpr std::uint64_t kWatchNs = 500'000'000;     // for which lanes are watched before they are judged again
@@ -84,7 +74,6 @@ class RouteChoice {
   // A further process has to open a NIC for a trial, so a finding counts longer for others than for the process itself.
   static constexpr std::uint64_t kRememberWaits = 8;
   static constexpr std::uint64_t kRememberLanesNs = 512'000'000'000;
-  static constexpr std::uint64_t kLargePiece = 16'384;       // bytes a burst from which a lane is doubtful
 
   Answer asked(const Ask& ask, std::uint64_t now);
   // Whether a connection with this mark is among those that may have lanes now.
@@ -97,11 +86,9 @@ class RouteChoice {
   std::uint64_t due() const { return due_; }
   // For how long the kernel is not doubted after Step::kLeave, from `now` on.
   std::uint64_t kernel_until() const { return kernel_until_; }
-  // Whether lanes have been opened that only tell the peer of the kernel's lead.
-  bool sends_notices() const { return sent_notices_; }
   Stage stage() const { return stage_; }
   // Whether a NIC may not be needed after all.
-  bool may_need_no_nic() const { return stage_ == Stage::kBulk || (stage_ == Stage::kKernelWindow && remembered_); }
+  bool may_need_no_nic() const { return stage_ == Stage::kKernelWindow && remembered_; }
   // Whether the next look() decides on a trial, and asks what is remembered of load_with().
   bool wants_finding() const {
     return stage_ == Stage::kKernelWindow && measures_ && windows_ + 1 == kKernelWindows && !has_tried_;
@@ -117,11 +104,7 @@ class RouteChoice {
 
  private:
   double rate(const View& view, std::uint64_t now) const;
-  Answer refuse(const Ask& ask);
   void begin_opening(std::uint64_t now);
-  void begin_bulk(std::uint64_t now);
-  Step end_bulk(const View& view, std::uint64_t now);
-  bool carries_large_pieces(const View& view) const;
   void begin_window(const View& view, std::uint64_t now);
   void begin_kernel_window(std::uint64_t now);
   void stay_with_kernel(std::uint64_t now);
@@ -141,16 +124,11 @@ class RouteChoice {
   std::uint64_t due_ = kNever;
   std::uint64_t since_ = 0;        // of the stage, or of its window
   std::uint64_t bytes_ = 0;        // at the window's begin
-  std::uint64_t lane_bytes_ = 0, lane_packets_ = 0;  // likewise
-  bool large_ = false;             // so were those of the connection that asked for the trial
-  bool bulk_lasts_ = false;        // large pieces have come for seconds
   double kernel_rate_ = 0, lane_rate_ = 0;  // of the best window, bytes a ns
   std::uint64_t opening_ns_ = 0;   // how long the lanes took to open
   std::size_t asked_ = 0;          // connections that have asked during the kernel's window
   std::size_t coming_ = 0;         // lanes that were there or on their way at the last look
   unsigned halvings_ = 0;          // of the share of connections that get lanes
-  bool sent_notices_ = false;
-  unsigned notices_left_ = 0;
   unsigned windows_ = 0;           // that have ended
   std::size_t lanes_ = 0;          // that there were when lanes were chosen
   std::uint64_t chosen_at_ = 0;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <compare>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "sovia/background/background_state.h"
@@ -14,6 +13,7 @@
 #include "sovia/process/counters.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/lane_life.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::background {
 namespace {
@@ -88,22 +88,18 @@ void for_each_end(const Service& service, Visit&& visit) {
 
 RouteChoice::View view_of(const Service& service) {
   RouteChoice::View view;
-  view.lane_bytes = counters::value(Counter::kBytesSentLane) + counters::value(Counter::kBytesReceivedLane);
-  view.lane_packets = counters::value(Counter::kDataSent) + counters::value(Counter::kDataReceived);
-  view.bytes = view.lane_bytes + counters::value(Counter::kBytesSentKernel) + counters::value(Counter::kBytesReceivedKernel);
+  for (const Counter each : {Counter::kBytesSentLane, Counter::kBytesReceivedLane, Counter::kBytesSentKernel,
+                             Counter::kBytesReceivedKernel}) {
+    view.bytes += counters::value(each);
+  }
   for_each_end(service, [&](const LaneEndpoint& end) {
     ++(end.stage == LaneEndpoint::Stage::kOpen ? view.open : view.opening);
   });
   view.by_agent = engine::nic() != nullptr && !engine::nic()->has_own_stack();
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   for (const Task& task : requests().tasks) view.opening += task.socket && service_of(task) == service;
   for (const Task& task : requests().awaiting) view.opening += service_of(task) == service;
   return view;
-}
-
-bool has_large_pieces(const Task& task) {
-  const LaneDemand& demand = task.socket->demand;
-  return demand.bytes() >= RouteChoice::kLargePiece * std::max(demand.bursts(), 1u);
 }
 
 // Whether another connection of the service has a lane, or asks for one.
@@ -111,7 +107,7 @@ bool has_others(const Service& service) {
   bool others = false;
   for_each_end(service, [&](const LaneEndpoint&) { others = true; });
   if (others) return true;
-  const std::scoped_lock guard(requests().lock);
+  const LockGuard guard(requests().lock);
   for (const Task& each : requests().tasks) others |= each.socket && service_of(each) == service;
   return others;
 }
@@ -125,13 +121,13 @@ std::uint32_t again_ms(const RouteChoice& choice, std::uint64_t now) {
 void stay_with_kernel(const Service& service, const RouteChoice& choice, std::uint64_t now) {
   for_each_end(service, [&](LaneEndpoint& end) {
     if (end.stage == LaneEndpoint::Stage::kOpen) leave_slower_lane(*end.socket, end, again_ms(choice, now));
-    end.not_wanted = end.stage == LaneEndpoint::Stage::kAsking && !choice.sends_notices();
+    end.not_wanted = end.stage == LaneEndpoint::Stage::kAsking;
   });
 }
 
 // Whether the peer leaves the lane itself.
 bool hears_leave(LaneEndpoint& end) {
-  const std::scoped_lock guard(end.lane.lock());
+  const LockGuard guard(end.lane.lock());
   return end.lane.control.peer_leaves();
 }
 
@@ -184,10 +180,7 @@ Reason admit(Task& task) {
   RouteChoice& choice = services()[service];
   RouteChoice::Ask ask;
   ask.remembered = is_new && remembered::doubts_lanes(number_of(service), now);
-  ask.large = has_large_pieces(task);
-  ask.doubtful = ask.large || (choice.stage() == RouteChoice::Stage::kUnknown && has_others(service));
-  ask.needs_nic = engine::nic() == nullptr;
-  ask.better_in_kernel = task.socket->demand.sends_files();
+  ask.doubtful = choice.stage() == RouteChoice::Stage::kUnknown && has_others(service);
   ask.mark = mark_of(task);
   switch (choice.asked(ask, now)) {
     case RouteChoice::Answer::kOpen:

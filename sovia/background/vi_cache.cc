@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <new>
 
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/units.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::background {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::uint64_t kUntakenNs = 2'000 * kMs;  // for an offered VI, until i
 constexpr std::uint64_t kTrimNs = 100 * kMs;     // without being used
 constexpr std::size_t kMostArrivals = 8;         // before the first TRUST few packets can come
 
-void free_vi(CachedVi* vi) {
+void free_vi(CachedVi* vi) VIADUCT_REQUIRES(engine::g_turn) {
   vi->vi.destroy();
   engine::count_lanes(-1);
   delete vi;
@@ -92,7 +92,7 @@ void CachedVi::trim() {
 bool ViCache::put(LaneEndpoint& end) {
   if (!has_room() || end.role == Role::kNeither) return false;
   {
-    const std::scoped_lock guard(end.lane.lock());
+    const LockGuard guard(end.lane.lock());
     if (!end.lane.park()) return false;
   }
   auto* const vi = new (std::nothrow) CachedVi(end);

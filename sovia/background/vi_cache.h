@@ -22,10 +22,10 @@ namespace viaduct::sovia::background {
 
 class CachedVi final : public LaneOwner {
  public:
-  // Takes the VI of a lane that has parked. With arrivals paused.
-  explicit CachedVi(LaneEndpoint& end);
+  // Takes the VI of a lane that has parked.
+  explicit CachedVi(LaneEndpoint& end) VIADUCT_REQUIRES(engine::g_turn);
 
-  void arrived(const ProcessNic::Arrival& arrival) override;
+  void arrived(const ProcessNic::Arrival& arrival) override VIADUCT_REQUIRES(engine::g_turn);
   void transport_failed() override {}  // the result of post_receive() tells
 
   // Whether nothing of the last connection is on its way any more, in either direction.
@@ -38,8 +38,8 @@ class CachedVi final : public LaneOwner {
   bool leads_to_peer_of(const Task& task) const;
   // Whether the VI leads to the host of this way, as the peer's address may be another host's by now.
   bool leads_to(const Way& way) const;
-  // Passes the packets that came for the connection on to its lane, which has the VI by now. With arrivals paused.
-  void pass_on(LaneOwner& to);
+  // Passes the packets that came for the connection on to its lane, which has the VI by now.
+  void pass_on(LaneOwner& to) VIADUCT_REQUIRES(engine::g_turn);
   void trim();
 
   LaneVi& vi;
@@ -53,7 +53,7 @@ class CachedVi final : public LaneOwner {
   std::atomic<bool> peer_parked_, lost_{false}, offered_{false};
   bool trimmed_ = false;
   HelloFlow flow_{};
-  std::vector<ProcessNic::Arrival> arrivals_;
+  std::vector<ProcessNic::Arrival> arrivals_ VIADUCT_GUARDED_BY(engine::g_turn);
 };
 
 class ViCache {
@@ -63,8 +63,8 @@ class ViCache {
 
   bool empty() const { return vis_.empty(); }
   bool has_room() const { return vis_.size() < kMost; }
-  // Parks a lane and keeps its VI. With arrivals paused. False: the lane does not park, and the VI is the caller's.
-  bool put(LaneEndpoint& end);
+  // Parks a lane and keeps its VI. False: the lane does not park, and the VI is the caller's.
+  bool put(LaneEndpoint& end) VIADUCT_REQUIRES(engine::g_turn);
   // Takes a VI for a connection that this process has made; nullptr: there is none.
   CachedVi* take(const Task& task, const Way& way);
   // Takes the VI that the peer has taken for a connection that this process has accepted.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <new>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "sovia/process/once.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::datagram {
 namespace {
@@ -61,8 +61,8 @@ struct Served {
 
 struct Control {
   Thread thread;
-  std::mutex mutex;  // of `wanted`
-  std::vector<Wanted> wanted;
+  Mutex mutex;
+  std::vector<Wanted> wanted VIADUCT_GUARDED_BY(mutex);
   std::atomic<bool> work{false};
   std::atomic<int> busy{0};     // lanes, and requests for lanes
   std::vector<Served> served;   // the thread's
@@ -189,7 +189,7 @@ Reason open(const Wanted& wanted) {
 void open_wanted() {
   std::vector<Wanted> wanted;
   {
-    const std::scoped_lock guard(control().mutex);
+    const LockGuard guard(control().mutex);
     wanted.swap(control().wanted);
   }
   for (const Wanted& each : wanted) {
@@ -243,31 +243,29 @@ bool on_asking(Served& one, std::uint64_t now) {
     refuse(*one.socket, lane.peer, silent ? Reason::kNoPeer : Reason::kResources);
     return false;
   }
-  const std::scoped_lock guard(one.socket->lock());
+  const DatagramGuard guard(*one.socket);
   lane.handshake.begin(one.token);
   one.stage = Stage::kGreeting;
   one.give_up_at = now + kGreetingNs;
   return true;
 }
 
-void greet(Served& one, std::uint64_t now) {
-  Handshake& handshake = one.lane->handshake;
-  if (handshake.due() > now) return;
-  const Handshake::Hello hello = handshake.next(now);
+void greet(Served& one, std::uint64_t now) VIADUCT_REQUIRES(one.socket->lock(), lane_state) {
+  if (one.lane->handshake.due() > now) return;
+  const Handshake::Hello hello = one.lane->handshake.next(now);
   one.socket->say(*one.lane, Kind::kHello, &hello, sizeof hello);
 }
 
 // The lane opens only when no receive is under way that would not notice it.
 bool on_greeting(Served& one, std::uint64_t now) {
   DatagramSocket& socket = *one.socket;
-  Handshake& handshake = one.lane->handshake;
   bool ask, broken;
   Handshake::Token token;
   {
-    const std::scoped_lock guard(socket.lock());
+    const DatagramGuard guard(*one.socket);
     broken = one.lane->broken || one.lane->leaves;
-    ask = handshake.heard() && !handshake.trusts() && !socket.hears_no_lanes();
-    token = handshake.peer_token();
+    ask = one.lane->handshake.heard() && !one.lane->handshake.trusts() && !socket.hears_no_lanes();
+    token = one.lane->handshake.peer_token();
   }
   if (broken || now >= one.give_up_at) {
     refuse(socket, one.lane->peer, broken ? Reason::kPeerLeft : Reason::kNoPeer);
@@ -279,14 +277,14 @@ bool on_greeting(Served& one, std::uint64_t now) {
       return false;
     }
   }
-  const std::scoped_lock guard(socket.lock());
-  if (ask) handshake.trust();
+  const DatagramGuard guard(*one.socket);
+  if (ask) one.lane->handshake.trust();
   greet(one, now);
-  if (!handshake.trusts() || !handshake.trusted()) return true;
+  if (!one.lane->handshake.trusts() || !one.lane->handshake.trusted()) return true;
   one.stage = Stage::kOpen;
   one.confirm_at = now + kConfirmNs;
   one.lane->used_at = now;
-  socket.set_open(*one.lane, true);
+  one.socket->set_open(*one.lane, true);
   counters::add(Counter::kDatagramLanesOpened);
   SOVIA_LOG("a lane for datagrams to port %d", ntohs(one.lane->peer.sin_port));
   return true;
@@ -300,7 +298,7 @@ Reason confirmed(const Served& one) {
   if (found && memcmp(way.peer, one.host, sizeof one.host) != 0) return Reason::kNotVouched;
   Handshake::Token token;
   {
-    const std::scoped_lock guard(one.socket->lock());
+    const DatagramGuard guard(*one.socket);
     token = one.lane->handshake.peer_token();
   }
   return verify(one, token);
@@ -315,7 +313,7 @@ void confirm(Served& one, std::uint64_t now) {
   for (Served& other : control().served) {
     const bool of_host = why == Reason::kNoPeer && memcmp(other.host, one.host, sizeof one.host) == 0;
     if (other.stage != Stage::kOpen || (&other != &one && !of_host)) continue;
-    const std::scoped_lock guard(other.socket->lock());
+    const DatagramGuard guard(*other.socket);
     if (other.lane->doubted) continue;
     other.lane->leaves = other.lane->doubted = true;
     tell(other.lane->peer, why);
@@ -324,7 +322,7 @@ void confirm(Served& one, std::uint64_t now) {
 
 // Whether the peer still has to be vouched for: a peer that has left takes its claim back.
 bool is_in_use(const Served& one) {
-  const std::scoped_lock guard(one.socket->lock());
+  const DatagramGuard guard(*one.socket);
   return !one.lane->doubted && !one.lane->peer_left;
 }
 
@@ -333,7 +331,7 @@ bool on_open(Served& one, std::uint64_t now) {
   if (now >= one.confirm_at && is_in_use(one)) confirm(one, now);
   bool woken = false;
   {
-    const std::scoped_lock guard(one.socket->lock());
+    const DatagramGuard guard(*one.socket);
     greet(one, now);
     if (lane.answer_due && lane.all_sent()) {
       lane.answer_due = !one.socket->say(lane, Kind::kLeft, nullptr, 0);
@@ -357,7 +355,7 @@ bool on_open(Served& one, std::uint64_t now) {
 // A lane that is being left still receives the peer's datagrams until the peer answers LEAVE.
 bool on_leaving(Served& one, std::uint64_t now) {
   DatagramLane& lane = *one.lane;
-  const std::scoped_lock guard(one.socket->lock());
+  const DatagramGuard guard(*one.socket);
   if (lane.broken || lane.left_heard || now >= one.give_up_at) return false;
   if (lane.answer_due) lane.answer_due = !one.socket->say(lane, Kind::kLeft, nullptr, 0);
   if (now >= one.say_at) {
@@ -392,7 +390,7 @@ std::uint64_t due_of(const Served& one, std::uint64_t now) {
     case Stage::kOpen:
       break;
   }
-  const std::scoped_lock guard(one.socket->lock());
+  const DatagramGuard guard(*one.socket);
   std::uint64_t due = std::max(now, one.left_at != 0 ? one.left_at + kPeerLeftNs : one.confirm_at);
   if (one.lane->held && one.lane->held_until > now) due = std::min(due, one.lane->held_until);
   due = std::min(due, one.lane->handshake.due());
@@ -412,7 +410,7 @@ bool ask(int fd, const DatagramSocket& asking, const sockaddr_in& peer) {
     return false;
   }
   {
-    const std::scoped_lock guard(control().mutex);
+    const LockGuard guard(control().mutex);
     control().wanted.push_back({fd, std::move(socket), peer});
     control().busy.fetch_add(1);
   }
@@ -455,7 +453,7 @@ bool is_idle() { return control().busy.load() == 0; }
 void nic_lost() {
   for (const Served& one : control().served) {
     if (one.stage == Stage::kAsking) continue;  // its VI reports the loss
-    const std::scoped_lock guard(one.socket->lock());
+    const DatagramGuard guard(*one.socket);
     one.lane->broken = one.lane->peer_left = true;
   }
 }
@@ -470,12 +468,13 @@ void await_ended() {
   }
 }
 
-void before_fork() {
+// The lock is held over fork.
+void before_fork() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   control().mutex.lock();
   table::before_fork();
 }
 
-void after_fork(bool in_child) {
+void after_fork(bool in_child) VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   table::after_fork(in_child);
   if (in_child) {
     // The lanes are the parent's thread's; the child drops them without ending them.

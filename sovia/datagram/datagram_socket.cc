@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <mutex>
 #include <new>
 
 #include "sovia/datagram/datagram_requests.h"
@@ -66,19 +65,19 @@ void DatagramSocket::give_up(Reason why) {
   counters::fell(why);
   bool any = false;
   {
-    const std::scoped_lock guard(lock_);
+    const DatagramGuard guard(*this);
     for (DatagramLane* const lane : lanes_) lane->leaves = any = true;
   }
   if (any || asked_.load() != 0) look_at_lanes();
 }
 
 void DatagramSocket::connected(const sockaddr_in& peer) {
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   connection_ = peer;
 }
 
 bool DatagramSocket::connection(sockaddr_in& peer) {
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   peer = connection_;
   return peer.sin_family != 0;
 }
@@ -99,7 +98,7 @@ bool DatagramSocket::has_arrived(DatagramLane& lane) {
 }
 
 DatagramSocket::Sent DatagramSocket::send(int fd, const Message& message, std::size_t bytes) {
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   DatagramLane* const lane = lane_to(message.peer);
   if (lane == nullptr || !lane->handshake.trusted() || !lane->handshake.trusts()) return Sent::kKernel;
   // Datagrams over the lane would overtake one that is too long for it, or be overtaken: such a pair of sockets leaves
@@ -146,7 +145,7 @@ bool DatagramSocket::say(DatagramLane& lane, Kind kind, const void* data, std::s
 void DatagramSocket::arrived(DatagramLane& lane, const ProcessNic::Arrival& arrival) {
   bool news = false, control = true;
   {
-    const std::scoped_lock guard(lock_);
+    const DatagramGuard guard(*this);
     if (arrival.lost) {
       lane.broken = lane.peer_left = true;
     } else if (arrival.immediate == static_cast<std::uint32_t>(Kind::kData) && lane.handshake.trusts() &&
@@ -176,10 +175,13 @@ void DatagramSocket::arrived(DatagramLane& lane, const ProcessNic::Arrival& arri
 }
 
 bool DatagramSocket::some_have_ended() const {
-  return std::any_of(lanes_.begin(), lanes_.end(), [](const DatagramLane* lane) { return lane->peer_left; });
+  for (const DatagramLane* const lane : lanes_) {
+    if (lane->peer_left) return true;
+  }
+  return false;
 }
 
-// Whether the oldest datagram may not be read yet. With the lock.
+// Whether the oldest datagram may not be read yet.
 bool DatagramSocket::is_held(std::uint64_t now) {
   const DatagramLane* const lane = unread_.front().lane;
   return lane != nullptr && lane->held && (now < lane->held_until || kernel_asked_at_ < lane->held_until);
@@ -187,7 +189,7 @@ bool DatagramSocket::is_held(std::uint64_t now) {
 
 bool DatagramSocket::readable() {
   if (unread_count_.load(std::memory_order_acquire) == 0) return false;
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   if (unread_.empty()) return false;
   const DatagramLane* const lane = unread_.front().lane;
   return lane == nullptr || !lane->held || now_ns() >= lane->held_until;
@@ -195,13 +197,13 @@ bool DatagramSocket::readable() {
 
 std::uint64_t DatagramSocket::held_until() {
   if (unread_count_.load() == 0) return kNever;
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   if (unread_.empty() || unread_.front().lane == nullptr || !unread_.front().lane->held) return kNever;
   return unread_.front().lane->held_until;
 }
 
 bool DatagramSocket::kernel_first() {
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   if (unread_.empty() || peeked_ == Peeked::kKernel) return true;
   if (peeked_ == Peeked::kLane) return false;
   const std::uint64_t now = now_ns();
@@ -214,12 +216,12 @@ bool DatagramSocket::kernel_first() {
 
 bool DatagramSocket::kernel_due() {
   if (!has_open_lane()) return true;
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   return ++without_kernel_ >= kCallsWithoutKernel || now_ns() - kernel_asked_at_ >= kNsWithoutKernelToWait;
 }
 
 void DatagramSocket::kernel_said(bool gave, bool peeked) {
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   without_kernel_ = 0;
   if (!gave) kernel_asked_at_ = now_ns();
   if (gave && peeked) {
@@ -231,7 +233,7 @@ void DatagramSocket::kernel_said(bool gave, bool peeked) {
 
 DatagramSocket::Taken DatagramSocket::take(Message& message, std::size_t& length, bool peek) {
   if (unread_count_.load(std::memory_order_acquire) == 0) return Taken::kNone;
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   if (unread_.empty() || is_held(now_ns())) return Taken::kNone;
   Item& item = unread_.front();
   if (item.lane != nullptr) item.lane->held = false;
@@ -267,7 +269,7 @@ void DatagramSocket::pop() {
 }
 
 int DatagramSocket::next_bytes() {
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   if (unread_.empty() || peeked_ == Peeked::kKernel || is_held(now_ns())) return -1;
   peeked_ = Peeked::kLane;
   return static_cast<int>(unread_.front().bytes);
@@ -277,19 +279,19 @@ int DatagramSocket::next_bytes() {
 
 bool DatagramSocket::count(const sockaddr_in& peer, std::uint64_t now) {
   if (given_up_.load()) return false;
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   if (!peers_.count(peer, options().upgrade_after, now)) return false;
   asked_.fetch_add(1);
   return true;
 }
 
 void DatagramSocket::refused(const sockaddr_in& peer, bool for_good, std::uint64_t now) {
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   peers_.refused(peer, for_good, now);
 }
 
 void DatagramSocket::add(DatagramLane& lane) {
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   lanes_.push_back(&lane);
   if (given_up_.load()) lane.leaves = true;
 }
@@ -302,7 +304,7 @@ void DatagramSocket::set_open(DatagramLane& lane, bool open) {
 
 // Removes a lane, after its unread datagrams have been copied out of its receive buffers.
 void DatagramSocket::remove(DatagramLane& lane) {
-  const std::scoped_lock guard(lock_);
+  const DatagramGuard guard(*this);
   std::erase(lanes_, &lane);
   for (Item& item : unread_) {
     if (item.lane != &lane) continue;
@@ -324,8 +326,8 @@ void DatagramSocket::remove(DatagramLane& lane) {
   set_open(lane, false);
 }
 
-// The parent keeps the lanes, and their unread datagrams.
-void DatagramSocket::after_fork_in_child() {
+// The parent keeps the lanes, and their unread datagrams. There are no other threads.
+void DatagramSocket::after_fork_in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   new (&lock_) Lock;
   new (&lanes_) std::vector<DatagramLane*>;
   new (&unread_) std::deque<Item>;

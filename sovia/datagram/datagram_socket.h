@@ -19,6 +19,7 @@
 #include "sovia/datagram/peer_counts.h"
 #include "sovia/lane/watchers.h"
 #include "sovia/process/lock.h"
+#include "sovia/process/lock_order.h"
 #include "sovia/process/reason.h"
 
 namespace viaduct::sovia::datagram {
@@ -84,16 +85,17 @@ class DatagramSocket final : public Watched {
   // ------------------------------------------------------------------ for the control thread
   // The control thread owns all lanes of the socket. Their stages change with the lock.
   void add(DatagramLane& lane);
-  void remove(DatagramLane& lane);  // with arrivals paused
+  void remove(DatagramLane& lane) VIADUCT_REQUIRES(engine::g_turn);
   void refused(const sockaddr_in& peer, bool for_good, std::uint64_t now);
   void asked_in_vain() { asked_.fetch_sub(1); }
   bool hears_no_lanes() const { return raw_.load() != 0; }
   bool given_up() const { return given_up_.load(); }
-  Lock& lock() { return lock_; }
-  // Sends a message of the lane's own. With the lock. False: there is no room for it now.
-  bool say(DatagramLane& lane, Kind kind, const void* data, std::size_t bytes);
-  void set_open(DatagramLane& lane, bool open);  // with the lock
-  void arrived(DatagramLane& lane, const ProcessNic::Arrival& arrival);
+  // Taken by DatagramGuard.
+  Lock& lock() VIADUCT_RETURN_CAPABILITY(lock_) { return lock_; }
+  // Sends a message of the lane's own. False: there is no room for it now.
+  bool say(DatagramLane& lane, Kind kind, const void* data, std::size_t bytes) VIADUCT_REQUIRES(lock_, lane_state);
+  void set_open(DatagramLane& lane, bool open) VIADUCT_REQUIRES(lock_, lane_state);
+  void arrived(DatagramLane& lane, const ProcessNic::Arrival& arrival) VIADUCT_REQUIRES(engine::g_turn);
   void after_fork_in_child();
 
  private:
@@ -104,26 +106,41 @@ class DatagramSocket final : public Watched {
     std::byte* kept;
   };
 
-  static bool has_arrived(DatagramLane& lane);
-  DatagramLane* lane_to(const sockaddr_in& peer);
-  bool is_held(std::uint64_t now);
-  bool some_have_ended() const;
-  void pop();
+  static bool has_arrived(DatagramLane& lane) VIADUCT_REQUIRES(lane_state);
+  DatagramLane* lane_to(const sockaddr_in& peer) VIADUCT_REQUIRES(lock_, lane_state);
+  bool is_held(std::uint64_t now) VIADUCT_REQUIRES(lock_, lane_state);
+  bool some_have_ended() const VIADUCT_REQUIRES(lock_, lane_state);
+  void pop() VIADUCT_REQUIRES(lock_, lane_state);
 
-  Lock lock_;
-  std::vector<DatagramLane*> lanes_;
-  std::deque<Item> unread_;
-  PeerCounts peers_;
-  sockaddr_in connection_{};  // family 0: none
-  std::uint64_t kernel_asked_at_ = 0;
-  unsigned without_kernel_ = 0;
+  Lock lock_ SOVIA_LOCK_ORDER(watchers, requests);
+  std::vector<DatagramLane*> lanes_ VIADUCT_GUARDED_BY(lock_);
+  std::deque<Item> unread_ VIADUCT_GUARDED_BY(lock_);
+  PeerCounts peers_ VIADUCT_GUARDED_BY(lock_);
+  sockaddr_in connection_ VIADUCT_GUARDED_BY(lock_){};  // family 0: none
+  std::uint64_t kernel_asked_at_ VIADUCT_GUARDED_BY(lock_) = 0;
+  unsigned without_kernel_ VIADUCT_GUARDED_BY(lock_) = 0;
   enum class Peeked : std::uint8_t { kNothing, kKernel, kLane };
-  Peeked peeked_ = Peeked::kNothing;  // the place of the datagram at which the program has peeked
-  std::size_t kept_ = 0;              // unread datagrams of lanes that have gone
+  // The place of the datagram at which the program has peeked.
+  Peeked peeked_ VIADUCT_GUARDED_BY(lock_) = Peeked::kNothing;
+  std::size_t kept_ VIADUCT_GUARDED_BY(lock_) = 0;  // unread datagrams of lanes that have gone
 
   std::atomic<std::size_t> unread_count_{0};
   std::atomic<int> asked_{0}, open_{0}, raw_{0};
   std::atomic<bool> given_up_{false}, nonblocking_, has_timeout_{false};
+};
+
+// Locks a socket, with its lanes, to the end of the block.
+class VIADUCT_SCOPED_CAPABILITY DatagramGuard {
+ public:
+  explicit DatagramGuard(DatagramSocket& socket) VIADUCT_ACQUIRE(socket.lock(), lane_state) : lock_(socket.lock()) {
+    lock_.lock();
+  }
+  ~DatagramGuard() VIADUCT_RELEASE() { lock_.unlock(); }
+  DatagramGuard(const DatagramGuard&) = delete;
+  DatagramGuard& operator=(const DatagramGuard&) = delete;
+
+ private:
+  Lock& lock_;
 };
 
 }  // namespace viaduct::sovia::datagram

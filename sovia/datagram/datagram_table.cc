@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -13,13 +12,14 @@
 #include "sovia/process/options.h"
 #include "sovia/process/seccomp.h"
 #include "sovia/process/signals.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::datagram::table {
 namespace {
 
 struct Sockets {
-  std::mutex mutex;
-  std::unordered_map<int, DatagramRef> by_descriptor;
+  Mutex mutex;
+  std::unordered_map<int, DatagramRef> by_descriptor VIADUCT_GUARDED_BY(mutex);
 };
 
 // Never destroyed: programs close descriptors while they exit.
@@ -38,8 +38,8 @@ void mark(int fd, bool known) {
   known ? word.fetch_or(bit) : word.fetch_and(~bit);
 }
 
-// Takes a descriptor's socket out of the table. With the lock.
-DatagramRef take(int fd) {
+// Takes a descriptor's socket out of the table.
+DatagramRef take(int fd) VIADUCT_REQUIRES(sockets().mutex) {
   const auto found = sockets().by_descriptor.find(fd);
   if (found == sockets().by_descriptor.end()) return nullptr;
   DatagramRef socket = std::move(found->second);
@@ -63,7 +63,7 @@ void opened(int fd, bool nonblocking) {
   counters::publish();
   const signals::Inside inside;
   DatagramRef socket = std::make_shared<DatagramSocket>(nonblocking);
-  const std::scoped_lock guard(sockets().mutex);
+  const LockGuard guard(sockets().mutex);
   sockets().by_descriptor[fd] = std::move(socket);
   mark(fd, true);
   g_count.fetch_add(1);
@@ -78,7 +78,7 @@ DatagramRef find(int fd) {
   if (!knows(fd)) return nullptr;
   const signals::Inside inside;
   DatagramRef forgotten;  // freed without the lock
-  const std::scoped_lock guard(sockets().mutex);
+  const LockGuard guard(sockets().mutex);
   const auto found = sockets().by_descriptor.find(fd);
   if (found == sockets().by_descriptor.end()) return nullptr;
   if (!found->second->kernel_alone()) return found->second;
@@ -93,7 +93,7 @@ bool concerns(int fd) {
 }
 
 bool is(int fd, const DatagramSocket& socket) {
-  const std::scoped_lock guard(sockets().mutex);
+  const LockGuard guard(sockets().mutex);
   const auto found = sockets().by_descriptor.find(fd);
   return found != sockets().by_descriptor.end() && found->second.get() == &socket;
 }
@@ -103,7 +103,7 @@ void closing(int fd) {
   const signals::Inside inside;
   DatagramRef socket;
   {
-    const std::scoped_lock guard(sockets().mutex);
+    const LockGuard guard(sockets().mutex);
     socket = take(fd);
   }
   if (socket) socket->give_up(Reason::kEnd);
@@ -114,7 +114,7 @@ void closing_range(unsigned first, unsigned last) {
   const signals::Inside inside;
   std::vector<int> closed;
   {
-    const std::scoped_lock guard(sockets().mutex);
+    const LockGuard guard(sockets().mutex);
     for (const auto& [fd, socket] : sockets().by_descriptor) {
       if (static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last) closed.push_back(fd);
     }
@@ -133,7 +133,7 @@ void give_up_all(Reason why, bool only_inherited) {
   const signals::Inside inside;
   std::vector<DatagramRef> all;
   {
-    const std::scoped_lock guard(sockets().mutex);
+    const LockGuard guard(sockets().mutex);
     for (const auto& [fd, socket] : sockets().by_descriptor) {
       if (!only_inherited || is_inherited(fd)) all.push_back(socket);
     }
@@ -141,9 +141,10 @@ void give_up_all(Reason why, bool only_inherited) {
   for (const DatagramRef& socket : all) socket->give_up(why);
 }
 
-void before_fork() { sockets().mutex.lock(); }
+// Held over fork.
+void before_fork() VIADUCT_NO_THREAD_SAFETY_ANALYSIS { sockets().mutex.lock(); }
 
-void after_fork(bool in_child) {
+void after_fork(bool in_child) VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   if (in_child) {
     for (const auto& [fd, socket] : sockets().by_descriptor) socket->after_fork_in_child();
   }

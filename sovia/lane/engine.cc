@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "sovia/process/counters.h"
-#include "sovia/process/lock.h"
 #include "sovia/process/options.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -14,7 +14,6 @@ namespace {
 constexpr unsigned kMostAtOnce = 64;  // arrivals of one turn
 
 std::atomic<ProcessNic*> g_nic{nullptr};
-constinit Lock g_turn;                  // held by the thread that processes arrivals
 std::atomic<std::uint32_t> g_turns{0};
 std::atomic<int> g_lanes{0};
 std::atomic<ProcessNic*> g_lost{nullptr};
@@ -31,6 +30,8 @@ bool progress() {
 
 namespace engine {
 
+constinit Lock g_turn;
+
 ProcessNic* nic() { return g_nic.load(std::memory_order_acquire); }
 void set_nic(ProcessNic* nic) { g_nic.store(nic, std::memory_order_release); }
 
@@ -41,9 +42,12 @@ bool turn() {
   ProcessNic* const nic = engine::nic();
   if (nic == nullptr) return false;
   g_turns.store(g_turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  t_found_turn_taken = !g_turn.try_lock();
-  if (t_found_turn_taken) return false;
-  const std::scoped_lock guard(std::adopt_lock, g_turn);
+  if (!g_turn.try_lock()) {
+    t_found_turn_taken = true;
+    return false;
+  }
+  t_found_turn_taken = false;
+  const LockGuard guard(std::adopt_lock, g_turn);
   bool any = false;
   ProcessNic::Arrival arrival;
   for (unsigned n = 0; n < kMostAtOnce && nic->next(arrival); ++n) {
@@ -64,15 +68,23 @@ void after_look_in_vain() {
 }
 
 void take_in(VIP_VI_HANDLE vi) {
-  const std::scoped_lock guard(g_turn);
+  const LockGuard guard(g_turn);
   ProcessNic::Arrival arrival;
   if (ProcessNic::take(vi, arrival)) arrival.owner->told->arrived(arrival);
 }
 
 std::uint32_t turns() { return g_turns.load(std::memory_order_relaxed); }
 
+void take_all_in() {
+  ProcessNic* const nic = engine::nic();
+  if (nic == nullptr) return;
+  const LockGuard guard(g_turn);
+  ProcessNic::Arrival arrival;
+  while (nic->next(arrival)) arrival.owner->told->arrived(arrival);
+}
+
 void lost(ProcessNic& nic) {
-  const std::scoped_lock guard(g_turn);
+  const LockGuard guard(g_turn);
   ProcessNic::Arrival arrival;
   while (nic.next(arrival)) arrival.owner->told->arrived(arrival);
   ProcessNic* expected = &nic;

@@ -14,8 +14,7 @@ Lane::Lane(Transport& transport, const LaneOptions& options, RemoteMemory* memor
       rx(transport, options_, credits_, control),
       tx(options_, ring, credits_, sender_, control),
       remote(memory, options_, ring, sender_, greeting),
-      sinks(transport, ring, sender_, remote),
-      loss(ring, greeting, control) {}
+      sinks(transport, ring, sender_, remote) {}
 
 void Lane::greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow) {
   greeting.greet(token, flow);
@@ -29,28 +28,20 @@ void Lane::trust() {
 }
 
 void Lane::finish(bool closes) {
-  switch (control.finish(closes)) {
-    case LaneControl::Finish::kTooLate:
-      return ask_to_leave();
-    case LaneControl::Finish::kAlready:
-      return;
-    case LaneControl::Finish::kBegun:
-      tx.cork(false);
-      tx.pump(true);
-  }
+  if (!control.finish(closes)) return;
+  tx.cork(false);
+  tx.pump(true);
 }
 
 void Lane::ask_to_leave(std::optional<std::uint32_t> again_ms) {
-  if (!control.leave(again_ms)) return;
-  rx.spill_arrivals();
-  control.post_pending();
+  if (control.leave(again_ms)) control.post_pending();
 }
 
 unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
   if (control.is_cut()) return 0;
   const bool direct = rx.close_direct();
   if (direct) rx.forget_direct();
-  if (!control.acceptable(bytes, immediate, rx.has_place((immediate & kFlagLast) != 0))) return cut();
+  if (!control.acceptable(bytes, immediate)) return cut();
   unsigned changes = 0;
   if (const std::uint32_t credits = credits_of(immediate); credits != 0) {
     type_of(immediate) == PacketType::kGrow ? credits_.open_more(credits) : credits_.add(credits);
@@ -74,13 +65,9 @@ unsigned Lane::take(PacketType type, std::uint32_t place, std::uint32_t bytes, s
         fail();
         return LaneChange::kState;
       }
-      control.set_peer_has_more((flags & kFlagMore) != 0);
-      if ((flags & kFlagLast) != 0) {
-        rx.take_no_more();
-      } else if (credits_.used()) {
-        control.grow_window();
-      }
-      return rx.take_data(place, bytes, direct);
+      if (credits_.used()) control.grow_window();
+      control.take_data_flags(flags);
+      return rx.take_data(place, bytes, flags, direct);
     case PacketType::kWakeup: {
       const std::uint32_t window = greeting.take_hello(place);
       if (window == 0) return cut();
@@ -99,12 +86,6 @@ unsigned Lane::take(PacketType type, std::uint32_t place, std::uint32_t bytes, s
       return sinks.take_placed(place) ? static_cast<unsigned>(LaneChange::kSinks) : cut();
     case PacketType::kRevoked:
       return sinks.take_revoked(place) ? static_cast<unsigned>(LaneChange::kSinks) : cut();
-    case PacketType::kLeave: {
-      const unsigned changes = control.take(type, place, bytes, flags);
-      rx.spill_arrivals();
-      finish(false);
-      return changes;
-    }
     default:
       return control.take(type, place, bytes, flags);
   }

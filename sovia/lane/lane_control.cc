@@ -9,23 +9,12 @@
 
 namespace viaduct::sovia {
 
-void LaneControl::start(std::uint64_t kernel_bytes) {
-  const Start start{htobe64(kernel_bytes)};
-  const std::uint64_t at = ring_.control_posted();
-  if (sending_ == State::kIdle && sender_.post(PacketType::kStart, &start, sizeof start)) {
-    sending_ = State::kUp;
-    start_at_ = at;
-  }
-}
-
-LaneControl::Finish LaneControl::finish(bool closes) {
-  const bool late = closes && !finish_closes_ && sending_ >= State::kEnding && !wants_finish_;
+bool LaneControl::finish(bool closes) {
   if (closes) finish_closes_ = true;
-  if (late) return Finish::kTooLate;
-  if (sending_ == State::kEnding || sending_ == State::kEnded) return Finish::kAlready;
+  if (sending_ == State::kEnding || sending_ == State::kEnded) return false;
   sending_ = State::kEnding;
   wants_finish_ = true;
-  return Finish::kBegun;
+  return true;
 }
 
 bool LaneControl::leave(std::optional<std::uint32_t> again_ms) {
@@ -33,11 +22,6 @@ bool LaneControl::leave(std::optional<std::uint32_t> again_ms) {
   if (!slower_for_ms_) slower_for_ms_ = again_ms;
   leaves_ = wants_leave_ = true;
   return true;
-}
-
-void LaneControl::settled() {
-  if (std::exchange(settled_, true)) return;
-  post_pending();
 }
 
 void LaneControl::give_spent_back() {
@@ -60,9 +44,8 @@ bool LaneControl::post_leave() {
 
 void LaneControl::post_pending() {
   greeting_.post_pending();
-  if (wants_more_ && sender_.post(PacketType::kMore)) wants_more_ = false;
   if (wants_leave_ && post_leave()) wants_leave_ = false;
-  if (wants_fin_ack_ && may_answer_fin() && sender_.post(PacketType::kFinAck)) {
+  if (wants_fin_ack_ && sender_.post(PacketType::kFinAck)) {
     wants_fin_ack_ = false;
     fin_ack_at_ = ring_.control_posted() - 1;
   }
@@ -79,11 +62,21 @@ void LaneControl::post_pending() {
   }
 }
 
-bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate, bool has_place) const {
+bool LaneControl::accepts_data(std::uint32_t bytes, std::uint32_t flags) const {
+  if (credits_.peer_has() == 0 || bytes > kChunkBytes) return false;
+  switch (flags) {
+    case 0: return bytes != 0 && receiving_ == State::kUp;
+    case kFlagDown: return bytes == 0 && receiving_ == State::kUp;
+    case kFlagFirst: return bytes > sizeof(First) && receiving_ == State::kIdle && greeting_.trusted();
+    default: return false;
+  }
+}
+
+bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
   const PacketType type = type_of(immediate);
   std::uint32_t flags = 0;
   if (type == PacketType::kFin) flags = kFlagCloses;
-  if (type == PacketType::kData) flags = kFlagMore | kFlagLast;
+  if (type == PacketType::kData) flags = kFlagDown | kFlagFirst;
   if (type == PacketType::kSink) flags = kFlagRevokes;
   if ((immediate & 0xfff0 & ~flags) != 0) return false;
   const std::uint32_t most = type == PacketType::kGrow ? kMostWindow : credits_.unreturned();
@@ -94,10 +87,8 @@ bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate, bool 
   switch (type) {
     case PacketType::kWakeup:
       return bytes == sizeof(Hello);
-    case PacketType::kStart:
-      return bytes == sizeof(Start) && receiving_ == State::kIdle && greeting_.trusted();
     case PacketType::kData:
-      return bytes != 0 && bytes <= kChunkBytes && receiving_ == State::kUp && has_place;
+      return accepts_data(bytes, flags_of(immediate));
     case PacketType::kAck:
       return bytes == 0;
     case PacketType::kGrow:
@@ -110,8 +101,6 @@ bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate, bool 
       return (bytes == 0 || bytes == sizeof(Leave)) && !peer_leaves_;
     case PacketType::kTrust:
       return bytes == 0 && !greeting_.peer_trusts();
-    case PacketType::kMore:
-      return bytes == 0 && receiving_ == State::kUp;
     case PacketType::kSink:
       return bytes == sizeof(Sink) && options_.messages && greeting_.trusted();
     case PacketType::kPlaced:
@@ -121,15 +110,6 @@ bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate, bool 
       break;
   }
   return false;
-}
-
-unsigned LaneControl::take_start(std::uint32_t place) {
-  Start start;
-  std::memcpy(&start, transport_.received(place), sizeof start);
-  peer_kernel_bytes_ = be64toh(start.kernel_bytes);
-  receiving_ = State::kUp;
-  started_ = true;
-  return LaneChange::kState;
 }
 
 void LaneControl::take_leave(std::uint32_t place, std::uint32_t bytes) {
@@ -142,8 +122,6 @@ void LaneControl::take_leave(std::uint32_t place, std::uint32_t bytes) {
 
 unsigned LaneControl::take(PacketType type, std::uint32_t place, std::uint32_t bytes, std::uint32_t flags) {
   switch (type) {
-    case PacketType::kStart:
-      return take_start(place);
     case PacketType::kFin:
       receiving_ = State::kEnded;
       peer_closed_ = (flags & kFlagCloses) != 0;
@@ -155,9 +133,6 @@ unsigned LaneControl::take(PacketType type, std::uint32_t place, std::uint32_t b
     case PacketType::kTrust:
       greeting_.take_trust();
       return LaneChange::kState | LaneChange::kWritable;
-    case PacketType::kMore:
-      peer_has_more_ = true;
-      return 0;
     case PacketType::kPark:
       peer_parked_ = true;
       return LaneChange::kState;

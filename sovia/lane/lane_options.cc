@@ -8,8 +8,8 @@
 namespace viaduct::sovia {
 namespace {
 
-// Packets that an end sends at most once: WAKEUP, TRUST, START, FIN, FINACK, LEAVE, PARK.
-constexpr std::uint32_t kOnce = 7;
+// Packets that an end sends at most once: WAKEUP, TRUST, FIN, FINACK, LEAVE, PARK.
+constexpr std::uint32_t kOnce = 6;
 
 // The peer posts receives for ACK packets beside the window. Most ends have few on their way, and say so in their Hello.
 constexpr std::uint32_t kFewAcks = 4;
@@ -44,13 +44,13 @@ LanePlaces places_for(const LaneOptions& asked) {
   const LaneOptions options = within_limits(asked);
   const std::uint32_t sinks = options.messages ? kMostSinks : 0;
   const std::uint32_t first_acks = options.first_window == options.window ? kMostAcks : kFewAcks;
-  return {options.window + std::max(options.ack_threshold, 8u), kMostAcks + kMostMores + kOnce + kGrows + sinks,
+  return {options.window + std::max(options.ack_threshold, 8u), kMostAcks + kOnce + kGrows + sinks,
           receives_for(options, options.window, kMostAcks), options.messages ? kWrites : 0,
           receives_for(options, options.first_window, first_acks)};
 }
 
 std::uint32_t receives_for(const LaneOptions& options, std::uint32_t window, std::uint32_t acks) {
-  return window + acks + kMostMores + 1 + kOnce + kGrows + (options.messages ? kMostSinks : 0);
+  return window + acks + kOnce + kGrows + (options.messages ? kMostSinks : 0);
 }
 
 // Each ACK holds as many credits as the threshold, of a window. While the window grows there are no others.

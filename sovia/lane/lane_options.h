@@ -9,8 +9,6 @@ namespace viaduct::sovia {
 
 // The number of ACK packets of one end that may be on their way.
 inline constexpr std::uint32_t kMostAcks = 32;
-// The number of MORE packets of one end that may be on their way.
-inline constexpr std::uint32_t kMostMores = 2;
 
 bool copy_plainly(void* to, const void* from, std::size_t bytes);
 
@@ -18,7 +16,6 @@ struct LaneOptions {
   std::uint32_t window = 32;         // w, of this end
   std::uint32_t ack_threshold = 16;  // t <= w
   bool combine = true;               // small sends
-  bool settles = false;              // settled() will be called
   // Copies from or to the program's memory. False: that can't be read or written.
   bool (*copy)(void* to, const void* from, std::size_t bytes) = copy_plainly;
   bool messages = false;  // the peer may write to memory (lane_sinks.h)

@@ -1,5 +1,7 @@
 #include "sovia/lane/lane_rx.h"
 
+#include <endian.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -14,25 +16,46 @@ constexpr std::uint32_t kSmallPacket = 4096;
 
 }  // namespace
 
-std::size_t LaneRx::read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek) {
+std::size_t LaneRx::unread_here(bool past_first) {
+  if (turns_ == 0) return unread_;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < arrivals_.size() && is_here(i, past_first); ++i) bytes += arrivals_[i].bytes - arrivals_[i].at;
+  return bytes;
+}
+
+std::optional<std::uint64_t> LaneRx::first() {
+  if (turns_ == 0 || arrivals_.front().turn != Turn::kFirst) return {};
+  return arrivals_.front().number;
+}
+
+void LaneRx::go_up() {
+  arrivals_.front().turn = Turn::kNone;
+  --turns_;
+}
+
+std::optional<std::uint64_t> LaneRx::take_down() {
+  if (turns_ == 0 || arrivals_.front().turn != Turn::kDown) return {};
+  --turns_;
+  const Arrival down = arrivals_.front();
+  arrivals_.pop_front();
+  control_.consumed(down.place);
+  return down.number;
+}
+
+void LaneRx::drop_all() {
+  for (; !arrivals_.empty(); arrivals_.pop_front()) control_.consumed(arrivals_.front().place);
+  unread_ = turns_ = 0;
+}
+
+std::size_t LaneRx::read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek, bool past_first) {
   faulted_ = false;
-  std::size_t spilled = 0;    // bytes taken of spill_
   std::size_t arrival = 0;  // the next one for a peek
   std::uint32_t at = arrivals_.empty() ? 0 : arrivals_.front().at;
   const std::size_t taken = over_pieces(pieces, count, skip, [&](std::byte* to, std::size_t bytes) {
     std::size_t left = bytes;
-    if (spilled != spill_.size()) {
-      const std::size_t here = std::min(left, spill_.size() - spilled);
-      if (!options_.copy(to, spill_.data() + spilled, here)) {
-        faulted_ = true;
-        return bytes - left;
-      }
-      to += here;
-      left -= here;
-      spilled += here;
-    }
     while (left != 0 && arrival < arrivals_.size()) {
-      const Arrival from = arrivals_[arrival];
+      const Arrival& from = arrivals_[arrival];
+      if (!is_here(arrival, past_first)) break;
       const std::size_t here = std::min<std::size_t>(left, from.bytes - at);
       if (!options_.copy(to, transport_.received(from.place) + at, here)) {
         faulted_ = true;
@@ -46,23 +69,22 @@ std::size_t LaneRx::read(const iovec* pieces, std::size_t count, std::size_t ski
       if (peek) {
         ++arrival;
       } else {
+        const std::uint32_t place = from.place;
         arrivals_.pop_front();
-        control_.consumed(from.place);
+        control_.consumed(place);
       }
     }
     return bytes - left;
   });
   if (peek) return taken;
-  spill_.drop(spilled);
   if (!arrivals_.empty()) arrivals_.front().at = at;
   unread_ -= taken;
   return taken;
 }
 
 std::size_t LaneRx::discard(std::size_t bytes) {
-  std::size_t dropped = std::min(bytes, spill_.size());
-  spill_.drop(dropped);
-  while (dropped != bytes && !arrivals_.empty()) {
+  std::size_t dropped = 0;
+  while (dropped != bytes && !arrivals_.empty() && arrivals_.front().turn == Turn::kNone) {
     Arrival& from = arrivals_.front();
     const std::size_t here = std::min<std::size_t>(bytes - dropped, from.bytes - from.at);
     from.at += static_cast<std::uint32_t>(here);
@@ -78,7 +100,7 @@ std::size_t LaneRx::discard(std::size_t bytes) {
 
 LaneRx::DirectNumber LaneRx::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
   if (direct_ != Direct::kNone || unread_ != 0 || control_.broken() || control_.is_reading_closed()) return kNoDirect;
-  if (control_.receiving() != State::kUp || control_.leaves() || control_.peer_leaves()) return kNoDirect;
+  if (control_.receiving() != State::kUp) return kNoDirect;
   if (!transport_.redirect(to, bytes, memory)) return kNoDirect;
   direct_ = Direct::kOpen;
   if (++direct_number_ == kNoDirect) ++direct_number_;
@@ -99,18 +121,9 @@ bool LaneRx::end_direct(DirectNumber number, std::uint32_t& bytes) {
   return true;
 }
 
-void LaneRx::spill_arrivals() {
-  while (!arrivals_.empty() && spill_.size() < kMostSpilled) {
-    const Arrival from = arrivals_.front();
-    if (!spill_.append(transport_.received(from.place) + from.at, from.bytes - from.at)) return;
-    arrivals_.pop_front();
-    control_.consumed(from.place);
-  }
-}
-
 void LaneRx::close_reading() {
   control_.close_reading();
-  discard(unread_);
+  drop_all();
 }
 
 // Joins a small packet to the last unread one, which frees its place. A program may wait until more small packets have
@@ -128,23 +141,41 @@ bool LaneRx::join_last(std::uint32_t place, std::uint32_t bytes) {
   return true;
 }
 
-unsigned LaneRx::take_data(std::uint32_t place, std::uint32_t bytes, bool direct) {
-  last_packet_ = bytes;
-  received_ += bytes;
+unsigned LaneRx::take_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct) {
+  Arrival arrival{place, 0, bytes, Turn::kNone, 0};
+  if (flags == kFlagDown) {
+    arrival.turn = Turn::kDown;
+    arrival.number = bytes_here();
+  }
+  if (flags == kFlagFirst) {
+    First first;
+    arrival.bytes -= static_cast<std::uint32_t>(sizeof first);
+    std::memcpy(&first, transport_.received(place) + arrival.bytes, sizeof first);
+    arrival.turn = Turn::kFirst;
+    arrival.number = be64toh(first.kernel_bytes);
+    received_before_ = received_;
+  }
+  received_ += arrival.bytes;
   counters::add(Counter::kDataReceived);
   if (control_.is_reading_closed()) {
     control_.consumed(place);
     return 0;
   }
+  if (arrival.turn != Turn::kNone) {
+    ++turns_;
+    arrivals_.push_back(arrival);
+    unread_ += arrival.bytes;
+    return LaneChange::kReadable | LaneChange::kState;
+  }
+  last_packet_ = bytes;
   if (direct) {
     direct_ = Direct::kThere;
     direct_bytes_ = bytes;
     control_.consumed(place);
     return LaneChange::kReadable;
   }
-  if (!join_last(place, bytes)) arrivals_.push_back({place, 0, bytes});
+  if (!join_last(place, bytes)) arrivals_.push_back(arrival);
   unread_ += bytes;
-  if (control_.leaves() || control_.peer_leaves()) spill_arrivals();
   return LaneChange::kReadable;
 }
 

@@ -6,10 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "sovia/lane/lane_control.h"
 #include "sovia/lane/ring.h"
-#include "sovia/lane/spill.h"
 
 namespace viaduct::sovia {
 
@@ -19,17 +19,27 @@ class LaneRx {
   LaneRx(Transport& transport, const LaneOptions& options, Credits& credits, LaneControl& control)
       : transport_(transport), options_(options), credits_(credits), control_(control), arrivals_(options.window + 1) {}
 
+  // All that the lane has brought and nobody has taken.
   std::size_t unread() const { return unread_; }
+  // Of this, what comes before the kernel's next bytes; `past_first`: behind the kernel's present ones, if those come first.
+  std::size_t unread_here(bool past_first = false);
+  // Whether bytes of the kernel's come between those of the lane, or before.
+  bool has_turns() const { return turns_ != 0; }
+  // The first unread packet says that it comes behind so many bytes of the kernel's; nothing of it can be read before
+  // go_up().
+  std::optional<std::uint64_t> first();
+  void go_up();
+  // The lane has said that the kernel goes on, and all before has been read: once for each time, how many bytes the lane
+  // has brought since go_up().
+  std::optional<std::uint64_t> take_down();
+  // The direction has gone on by the kernel already: what the lane has brought comes there again.
+  void drop_all();
   // Takes bytes to the pieces, from `skip` bytes into them on. With `peek` the bytes stay.
-  std::size_t read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek);
+  std::size_t read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek, bool past_first = false);
   // Whether the last read() has met memory that isn't there.
   bool has_faulted() const { return faulted_; }
   // Takes bytes and drops them. Returns how many.
   std::size_t discard(std::size_t bytes);
-  // Moves unread data to the lane's own memory, so that the peer can go on sending. Data beyond kMostSpilled stays
-  // where it is.
-  static constexpr std::size_t kMostSpilled = 64 * 1024 * 1024;
-  void spill_arrivals();
   // The program will not read any more: the lane drops what is unread, and what comes if it does not refuse that.
   void close_reading();
   // The program has shut both directions down, or closed: data that comes now is answered with a reset, as by TCP.
@@ -53,12 +63,13 @@ class LaneRx {
   bool end_direct(DirectNumber number, std::uint32_t& bytes);
   // Bytes of the last DATA packet.
   std::uint32_t last_packet() const { return last_packet_; }
+  // Bytes that have come, in all, and since the direction came to the lane last.
   std::uint64_t bytes_received() const { return received_; }
-
+  std::uint64_t bytes_here() const { return received_ - received_before_; }
 
   // ------------------------------------------------------------------ for the lane
   // A DATA packet has come, to a reader's memory or to its place. Change bits.
-  unsigned take_data(std::uint32_t place, std::uint32_t bytes, bool direct);
+  unsigned take_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct);
   // Data has come. True: it is refused.
   bool refuses() {
     if (refusal_ == Refusal::kNone) return false;
@@ -69,13 +80,14 @@ class LaneRx {
   bool close_direct();
   void forget_direct() { direct_ = Direct::kNone; }
   bool has_direct() const { return direct_ != Direct::kNone; }
-  // Whether the peer may send one packet more: it has a credit, or it is the `last` one (kFlagLast).
-  bool has_place(bool last) const { return !last_came_ && (last || credits_.peer_has() != 0); }
-  void take_no_more() { last_came_ = true; }
 
  private:
+  // kFirst: nothing is read before go_up(). kDown: it has no bytes, and nothing behind it is read before take_down().
+  enum class Turn : std::uint8_t { kNone, kFirst, kDown };
   struct Arrival {
     std::uint32_t place, at, bytes;
+    Turn turn;
+    std::uint64_t number;  // kFirst: of the kernel's bytes before; kDown: of the lane's
   };
   // The state of a reader's memory: kOpen to the next packet; kComing: it has a packet that arrived() has yet to be
   // called for; kThere: it has a packet.
@@ -83,17 +95,20 @@ class LaneRx {
 
   enum class Refusal : std::uint8_t { kNone, kOfData, kDone };
   bool join_last(std::uint32_t place, std::uint32_t bytes);
+  bool is_here(std::size_t arrival, bool past_first) {
+    const Turn turn = arrivals_[arrival].turn;
+    return turn == Turn::kNone || (past_first && arrival == 0 && turn == Turn::kFirst);
+  }
 
   Transport& transport_;
   const LaneOptions& options_;
   Credits& credits_;
   LaneControl& control_;
-  // Spilled data comes first.
-  std::uint64_t received_ = 0;
-  Spill spill_;
+  std::uint64_t received_ = 0, received_before_ = 0;
   Ring<Arrival> arrivals_;
   std::size_t unread_ = 0;
-  bool faulted_ = false, last_came_ = false;
+  std::size_t turns_ = 0;  // of the arrivals
+  bool faulted_ = false;
   Refusal refusal_ = Refusal::kNone;
   Direct direct_ = Direct::kNone;
   DirectNumber direct_number_ = kNoDirect;  // of the reader that began last

@@ -49,9 +49,14 @@ void LaneSendRing::set_patient(bool patient) {
 }
 
 // Credits bring completions with them. Only a lane that has used half of them waits for either.
-bool LaneSendRing::post_next(std::uint32_t immediate) {
+bool LaneSendRing::post_next(std::uint32_t immediate, const First* behind) {
   set_patient(posted_ - done_ < options_.window / 2);
-  if (!transport_.post_data(place(posted_), bytes_at(posted_), immediate)) return false;
+  std::uint32_t bytes = bytes_at(posted_);
+  if (behind != nullptr) {
+    std::memcpy(transport_.data_chunk(place(posted_)) + bytes, behind, sizeof *behind);
+    bytes += sizeof *behind;
+  }
+  if (!transport_.post_data(place(posted_), bytes, immediate)) return false;
   ++posted_;
   order_.push_back(Posted::kData);
   return true;

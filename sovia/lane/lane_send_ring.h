@@ -29,11 +29,6 @@ class LaneSendRing {
   // Copies the unsent() bytes of packets that have not completed. False: the program's memory for one is not there any
   // more.
   bool copy_unsent(std::byte* to);
-  // The peer needs none of the unsent bytes.
-  void forget_unsent() {
-    while (done_ != filled_) free_places_.push_back(place(done_++));
-    posted_ = filled_;
-  }
   std::uint64_t bytes_completed() const { return done_bytes_; }
 
   // ------------------------------------------------------------------ data, in order of position
@@ -48,6 +43,7 @@ class LaneSendRing {
   bool has_completed(std::uint64_t position);
   std::uint64_t completed() const { return done_; }
   std::uint64_t posted() const { return posted_; }
+  std::uint64_t filled() const { return filled_; }
   std::uint64_t unposted() const { return filled_ - posted_; }
   bool has_unposted() const { return filled_ != posted_; }
   bool in_flight() const { return posted_ != done_; }
@@ -57,18 +53,15 @@ class LaneSendRing {
     bytes_at(filled_++) = 0;
   }
   void take_back_last() { free_places_.push_back(place(--filled_)); }
-  // As Transport::hold(); the draft is the last packet, the only one that is not posted then.
-  void hold(Transport::Held what, std::uint32_t immediate) {
-    const bool draft = what == Transport::Held::kDraft;
-    transport_.hold(what, draft ? place(filled_ - 1) : 0, draft ? last_bytes() : 0, immediate);
-  }
+  void hold(bool holds) { transport_.hold(holds); }
   // The last packet, which is not posted: its bytes, and where they are.
   std::uint32_t& last_bytes() { return bytes_at(filled_ - 1); }
   std::byte* last_chunk() { return transport_.data_chunk(place(filled_ - 1)); }
   // The packet to be posted next.
   std::uint32_t next_bytes() { return bytes_at(posted_); }
   bool is_next_last() const { return posted_ + 1 == filled_; }
-  bool post_next(std::uint32_t immediate);
+  // `behind` is sent behind the packet's bytes, whose chunk has room for it; nullptr: nothing is.
+  bool post_next(std::uint32_t immediate, const First* behind);
   // Posts a packet from the program's own memory. No packet before it may be unposted. `position`: the packet's, for
   // has_completed().
   bool post_memory(const std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint32_t immediate,

@@ -1,5 +1,7 @@
 #include "sovia/lane/lane_tx.h"
 
+#include <endian.h>
+
 #include <algorithm>
 
 #include "sovia/lane/lane_pieces.h"
@@ -13,6 +15,32 @@ constexpr std::uint32_t kJoinsPerReap = 16;
 
 }  // namespace
 
+bool LaneTx::go_up(std::uint64_t kernel_bytes) {
+  if (control_.sending() != State::kIdle || sender_.broken() || ring_.unsent() != 0 || ring_.has_unposted()) return false;
+  control_.set_up(true);
+  first_ = {htobe64(kernel_bytes)};
+  first_at_ = ring_.filled();
+  has_begun_ = false;
+  bytes_before_ = ring_.bytes_completed();
+  return true;
+}
+
+bool LaneTx::go_down() {
+  if (control_.sending() != State::kUp) return true;
+  corked_ = false;
+  // Nothing has been sent since go_up(), so there is nothing to say.
+  if (ring_.filled() != first_at_) {
+    if (ring_.is_full()) ring_.reap();
+    if (ring_.is_full()) return false;
+    pump(true);
+    ring_.begin();
+    down_at_ = ring_.filled() - 1;
+  }
+  control_.set_up(false);
+  pump(true);
+  return true;
+}
+
 // Whether data may be put into a packet of its own.
 bool LaneTx::may_begin() const {
   return !ring_.is_full() && (!options_.strict_window || credits_.given() > ring_.unposted());
@@ -23,7 +51,7 @@ bool LaneTx::has_room() {
   if (may_begin()) return true;
   // With a strict window the only packet not posted is one that waits for more data. write() joins it, or posts it
   // first, so there is room.
-  const bool waits = ring_.has_unposted() && ring_.last_bytes() < kChunkBytes;
+  const bool waits = ring_.has_unposted() && ring_.last_bytes() < most_of_last();
   if (waits && (options_.join || options_.strict_window)) return true;
   lack_ = true;
   return false;
@@ -36,7 +64,7 @@ bool LaneTx::may_join(const iovec* pieces, std::size_t count, std::size_t skip, 
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < count; ++i) bytes += pieces[i].iov_len;
   bytes -= skip;
-  return bytes <= kSmallBytes && bytes <= kChunkBytes - ring_.last_bytes();
+  return bytes <= kSmallBytes && bytes <= most_of_last() - ring_.last_bytes();
 }
 
 // Begins the packet for the next bytes. False: there is no room.
@@ -73,11 +101,11 @@ std::size_t LaneTx::write(const iovec* pieces, std::size_t count, std::size_t sk
       over_pieces(pieces, count, skip, [&](const std::byte* from, std::size_t bytes) {
         std::size_t left = bytes;
         while (left != 0) {
-          const bool begins = apart || !ring_.has_unposted() || ring_.last_bytes() == kChunkBytes;
+          const bool begins = apart || !ring_.has_unposted() || ring_.last_bytes() == most_of_last();
           if (begins && !begin_packet()) break;
           apart = false;
           std::uint32_t& last = ring_.last_bytes();
-          const std::size_t here = std::min<std::size_t>(left, kChunkBytes - last);
+          const std::size_t here = std::min<std::size_t>(left, most_of_last() - last);
           if (!options_.copy(ring_.last_chunk() + last, from, here)) {
             faulted_ = true;
             if (last == 0) ring_.take_back_last();
@@ -103,7 +131,7 @@ std::size_t LaneTx::write(const iovec* pieces, std::size_t count, std::size_t sk
 }
 
 bool LaneTx::write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t& ticket) {
-  if (control_.sending() != State::kUp || sender_.broken()) return false;
+  if (control_.sending() != State::kUp || sender_.broken() || ring_.filled() == first_at_) return false;
   pump(true);
   ring_.reap();
   if (ring_.has_unposted() || credits_.given() == 0 || ring_.is_full()) return false;
@@ -114,8 +142,6 @@ bool LaneTx::write_direct(const std::byte* data, std::uint32_t bytes, std::uint3
   }
   counters::add(Counter::kDataSent);
   counters::add(Counter::kDataRegistered);
-  told_more_ = false;
-  control_.want_more(false);
   credits_.spend();
   ++sender_.stalls().packets;
   return true;
@@ -123,66 +149,31 @@ bool LaneTx::write_direct(const std::byte* data, std::uint32_t bytes, std::uint3
 
 void LaneTx::pump(bool push) {
   while (ring_.has_unposted() && !sender_.broken()) {
-    const bool last = ring_.is_next_last();
-    if (last && ring_.next_bytes() < kChunkBytes && (!push || corked_)) break;
+    if (ring_.is_next_last() && ring_.next_bytes() < most_of_last() && (!push || corked_)) break;
     if (credits_.given() == 0) {
       count_stall();
       break;
     }
-    told_more_ = !last;
-    control_.want_more(false);
-    if (drafted_ != 0) hold_more();  // else the agent could send the packet once more
-    if (!ring_.post_next(immediate(PacketType::kData, sender_.take_credits(PacketType::kData),
-                                   told_more_ ? kFlagMore : 0))) {
-      sender_.fail();
-      break;
-    }
-    counters::add(Counter::kDataSent);
-    stalled_ = false;
-    credits_.spend();
-    ++sender_.stalls().packets;
+    post_next();
   }
   const bool more = ring_.has_unposted();
   holds_ = more && credits_.given() != 0 && !sender_.broken();
-  if (more && credits_.given() == 0 && !told_more_) tell_more();
-  keep_unposted();
+  // If this process is killed now, the peer must not take what has come for all. This follows the posts: a process that is
+  // killed in between has told of too much, not of too little.
+  if (more != tells_of_more_) ring_.hold(tells_of_more_ = more);
   control_.post_pending();
 }
 
-// Ends the draft, which is the next packet to be posted.
-void LaneTx::hold_more() {
-  says_more_ = true;
-  drafted_ = 0;
-  ring_.hold(Transport::Held::kMore, 0);
-}
-
-// Data that is not posted must not be lost unseen if this process is killed now: the peer gets it, if it has a place for
-// it, or learns that something is missing. This comes after the post: a process that is killed in between has then told
-// of too much, not of too little.
-void LaneTx::keep_unposted() {
-  const std::uint64_t unposted = ring_.unposted();
-  if (unposted == 1) {
-    if (!says_more_ && drafted_ == ring_.last_bytes()) return;
-    drafted_ = ring_.last_bytes();
-    says_more_ = false;
-    ring_.hold(Transport::Held::kDraft, immediate(PacketType::kData, 0, kFlagLast));
-  } else if (unposted != 0) {
-    if (!says_more_) hold_more();
-  } else if (std::exchange(says_more_, false)) {
-    ring_.hold(Transport::Held::kNothing, 0);
-  }
-}
-
-// Sends MORE: if this process is killed now, the peer must not take the data so far for all of it. The peer has places
-// for kMostMores such packets, so the oldest of them must have been taken in first, which credits for later packets
-// show.
-void LaneTx::tell_more() {
-  const std::uint64_t consumed = ring_.posted() - credits_.unreturned();
-  if (mores_at_[0] >= consumed && mores_at_[0] != 0) return;
-  for (std::uint32_t i = 1; i < kMostMores; ++i) mores_at_[i - 1] = mores_at_[i];
-  mores_at_[kMostMores - 1] = ring_.posted();
-  told_more_ = true;
-  control_.want_more(true);
+void LaneTx::post_next() {
+  const std::uint64_t at = ring_.posted();
+  const std::uint32_t flags = at == down_at_ ? kFlagDown : at == first_at_ ? kFlagFirst : 0;
+  const std::uint32_t packet = immediate(PacketType::kData, sender_.take_credits(PacketType::kData), flags);
+  if (!ring_.post_next(packet, flags == kFlagFirst ? &first_ : nullptr)) return sender_.fail();
+  if (flags == kFlagFirst) has_begun_ = true;
+  counters::add(Counter::kDataSent);
+  stalled_ = false;
+  credits_.spend();
+  ++sender_.stalls().packets;
 }
 
 void LaneTx::push() {

@@ -22,12 +22,12 @@ class LaneVi {
   virtual VIP_RETURN connected() = 0;
   // Ends the connection. Packets that came before can still be taken.
   virtual void disconnect() = 0;
-  virtual bool take(ProcessNic::Arrival& arrival) = 0;
+  virtual bool take(ProcessNic::Arrival& arrival) VIADUCT_REQUIRES(engine::g_turn) = 0;
   // Registers memory of the program's to write from (ProcessNic::take_memory).
   virtual std::uint32_t take_memory(const void* data, std::size_t bytes) = 0;
   virtual void give_back_memory(std::uint32_t memory) = 0;
   // Ends the connection and frees everything, this object included.
-  virtual void destroy() = 0;
+  virtual void destroy() VIADUCT_REQUIRES(engine::g_turn) = 0;
   // Gives memory of the receives back to the kernel until more data comes. Nothing may be on its way.
   virtual void trim() = 0;
 

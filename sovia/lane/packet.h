@@ -8,13 +8,12 @@
 //
 //   WAKEUP  the first packet of each end: Hello. Before it nothing else is sent.
 //   TRUST   this end has verified the peer, and will read its packets.
-//   START   the direction goes over the lane from here on: Start.
-//   DATA    bytes of the stream. Uses one credit (but see kFlagLast); no other type does.
+//   DATA    bytes of the stream. Uses one credit; no other type does. The first one after bytes that went through the
+//           kernel says how many these were (kFlagFirst). One without bytes says that the kernel goes on (kFlagDown).
 //   ACK     nothing but credits, one for each DATA packet that has been consumed.
 //   FIN     the direction ends on the lane. Later bytes go through the kernel.
 //   FINACK  FIN has come.
 //   LEAVE   asks the peer for its FIN; with Leave, as the kernel is faster than the lane.
-//   MORE    bytes of the stream wait behind the last DATA packet, which does not say so.
 //   SINK    memory that a message may be written to, none, or (flag) none any more: Sink.
 //   PLACED  a message has been written there: Placed.
 //   REVOKED no message will be written there any more: the answer to SINK with the flag: Placed.
@@ -23,7 +22,7 @@
 //           said so, the end whose program connects begins anew with WAKEUP, which names the connection.
 //
 // Every packet brings the credits that have come together when it is sent. The numbers in Hello and
-// Start are in network byte order.
+// First are in network byte order.
 #ifndef VIADUCT_SOVIA_LANE_PACKET_H
 #define VIADUCT_SOVIA_LANE_PACKET_H
 
@@ -38,12 +37,10 @@ enum class PacketType : std::uint8_t {
   kData = 1,
   kAck = 2,
   kWakeup = 3,
-  kStart = 4,
   kFin = 5,
   kFinAck = 6,
   kLeave = 7,
   kTrust = 8,
-  kMore = 9,
   kSink = 10,
   kPlaced = 11,
   kRevoked = 12,
@@ -53,11 +50,10 @@ enum class PacketType : std::uint8_t {
 
 // FIN: the program has closed the socket, and reads no more.
 inline constexpr std::uint32_t kFlagCloses = 0x10;
-// DATA: more data is there already, and follows. If the sender is killed, the receiver knows that some is missing.
-inline constexpr std::uint32_t kFlagMore = 0x20;
-// DATA: the last packet of a process that was killed, which its agent has sent. It uses no credit, and comes to one of the
-// receives that the process can't use any more for other packets.
-inline constexpr std::uint32_t kFlagLast = 0x40;
+// DATA without bytes: the kernel brings the next bytes, behind a record (Resume).
+inline constexpr std::uint32_t kFlagDown = 0x10;
+// DATA: bytes went through the kernel before. First lies behind the data.
+inline constexpr std::uint32_t kFlagFirst = 0x80;
 
 // SINK: the memory is wanted back.
 inline constexpr std::uint32_t kFlagRevokes = 0x40;
@@ -75,7 +71,7 @@ inline constexpr std::uint32_t kChunkBytes = 32 * 1024;  // of one packet, at mo
 inline constexpr std::uint32_t kSmallBytes = 2 * 1024;   // sends up to this are combined
 inline constexpr std::uint32_t kMostMessage = 1u << 30;  // bytes
 inline constexpr std::uint32_t kMostWindow = 256;
-inline constexpr std::uint32_t kProtocolVersion = 6;
+inline constexpr std::uint32_t kProtocolVersion = 7;
 inline constexpr std::size_t kTokenBytes = 16;
 
 // The TCP connection that a lane is for, as the sender sees it.
@@ -96,10 +92,10 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 64);
 
-struct Start {
+struct First {
   std::uint64_t kernel_bytes;  // of this direction that went through the kernel, since the beginning
 };
-static_assert(sizeof(Start) == 8);
+static_assert(sizeof(First) == 8);
 
 struct Leave {
   std::uint32_t again_ms;  // the sender asks for another lane in so many; network byte order
@@ -122,15 +118,13 @@ struct Placed {
 };
 static_assert(sizeof(Placed) == 8);
 
-// A record that a sender puts into the kernel's stream when the lane has broken, before the bytes that may not have
-// arrived. A receiver that can't know whether there is one looks for the token, a secret of the two ends.
+// A record in the kernel's stream, before the bytes with which a direction goes on there after the lane. A receiver that
+// can't know whether there is one looks for the token, a secret of the two ends.
 struct Resume {
   std::uint8_t token[kTokenBytes];  // the one in the sender's Hello, reversed, as that begins with a small number
-  std::uint64_t offset;             // of the first byte that follows, on the lane; network byte order
-  std::uint8_t closes;              // the sender will read nothing more; 0 or 1
-  std::uint8_t reserved[7];
+  std::uint64_t offset;             // of the first byte that follows, on the lane behind First; network byte order
 };
-static_assert(sizeof(Resume) == 32);
+static_assert(sizeof(Resume) == 24);
 
 }  // namespace viaduct::sovia
 

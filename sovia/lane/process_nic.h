@@ -12,6 +12,7 @@
 
 #include "sovia/lane/registrations.h"
 #include "sovia/lane/tcp_route.h"
+#include "sovia/lane/turn.h"
 
 namespace viaduct::sovia {
 
@@ -51,9 +52,9 @@ class ProcessNic {
     bool missing;  // lost before all came that the peer had sent
     std::uint32_t place, bytes, immediate;
   };
-  bool next(Arrival& arrival);
+  bool next(Arrival& arrival) VIADUCT_REQUIRES(engine::g_turn);
   // As next(), for an entry that has been taken off the completion queue already.
-  static bool take(VIP_VI_HANDLE vi, Arrival& arrival);
+  static bool take(VIP_VI_HANDLE vi, Arrival& arrival) VIADUCT_REQUIRES(engine::g_turn);
 
   // Registers memory of the program's to send from, until give_back_memory(). 0: that can't be done.
   VIP_MEM_HANDLE take_memory(const void* data, std::size_t bytes) {
@@ -84,7 +85,7 @@ class ProcessNic {
 // The object that is told of the packets and failures of a VI.
 class LaneOwner {
  public:
-  virtual void arrived(const ProcessNic::Arrival& arrival) = 0;
+  virtual void arrived(const ProcessNic::Arrival& arrival) VIADUCT_REQUIRES(engine::g_turn) = 0;
   // The transport has refused to post something (Transport::failed).
   virtual void transport_failed() = 0;
 

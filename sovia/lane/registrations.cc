@@ -7,6 +7,7 @@
 
 #include "sovia/process/counters.h"
 #include "sovia/process/units.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
@@ -14,7 +15,7 @@ VIP_MEM_HANDLE Registrations::take(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE pta
                                    const void* data, std::size_t bytes) {
   const auto from = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t to = from + bytes;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   Region* oldest = nullptr;
   for (Region& region : regions_) {
     if (keeps_ && region.handle != 0 && region.from <= from && to <= region.to) {
@@ -42,7 +43,7 @@ VIP_MEM_HANDLE Registrations::take(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE pta
 }
 
 void Registrations::give_back(VIP_NIC_HANDLE nic, VIP_MEM_HANDLE handle) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   for (Region& region : regions_) {
     if (region.handle != handle || region.users == 0) continue;
     if (--region.users == 0 && !keeps_) drop(nic, region);

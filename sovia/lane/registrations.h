@@ -12,7 +12,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
@@ -33,12 +34,12 @@ class Registrations {
     std::uint32_t users = 0;
     std::uint64_t used_at = 0;
   };
-  void drop(VIP_NIC_HANDLE nic, Region& region);
+  void drop(VIP_NIC_HANDLE nic, Region& region) VIADUCT_REQUIRES(lock_);
 
   const bool keeps_;
-  std::mutex lock_;
-  std::array<Region, 64> regions_;
-  std::uint64_t clock_ = 0;
+  Mutex lock_;
+  std::array<Region, 64> regions_ VIADUCT_GUARDED_BY(lock_);
+  std::uint64_t clock_ VIADUCT_GUARDED_BY(lock_) = 0;
 };
 
 // Whether the memory can be read; sending from unreadable memory would cost the lane.

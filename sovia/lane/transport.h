@@ -39,12 +39,8 @@ class Transport {
   // memory.
   virtual bool unredirect() = 0;
 
-  // The data that the lane holds back, for the peer's sake if the process is killed now: kDraft is the packet of one data
-  // place that more data may join, of which a copy is kept, and sent then. kMore: the peer must learn that something is
-  // missing, and there is no draft. The bytes of a draft that was there before must be as they were. Other packets may
-  // be posted while there is a draft; before the draft itself is posted there must be kMore.
-  enum class Held : std::uint8_t { kNothing, kDraft, kMore };
-  virtual void hold(Held what, std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) = 0;
+  // Whether the lane holds data back. If the process is killed then, the peer learns that something is missing.
+  virtual void hold(bool holds) = 0;
 
   // Whether something waits for the completion of the packets that are posted from now on (VipxSetPatient).
   virtual void set_patient(bool patient) = 0;

@@ -117,14 +117,7 @@ bool ViTransport::unredirect() {
   return result == VIP_SUCCESS;
 }
 
-void ViTransport::hold(Held what, std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
-  static_assert(kChunkBytes <= VIPX_MAX_DRAFT);
-  if (what != Held::kDraft) {
-    VipxSetMore(vi_, what == Held::kMore ? VIP_TRUE : VIP_FALSE);
-  } else {
-    VipxSetDraft(vi_, data_chunk(place), bytes, immediate);
-  }
-}
+void ViTransport::hold(bool holds) { VipxSetMore(vi_, holds ? VIP_TRUE : VIP_FALSE); }
 
 void ViTransport::set_patient(bool patient) { VipxSetPatient(vi_, patient ? VIP_TRUE : VIP_FALSE); }
 

@@ -21,16 +21,19 @@ class ViTransport final : public Transport, public LaneVi {
   // Makes a VI with the first receives posted, which asks for its peer. nullptr if something has run out. `number`: which
   // lane of the connection it is.
   static ViTransport* make(ProcessNic& nic, const LanePlaces& places, const Flow& flow,
-                           const std::uint8_t (&peer)[6], std::uint32_t number, std::uint32_t timeout_ms);
+                           const std::uint8_t (&peer)[6], std::uint32_t number, std::uint32_t timeout_ms)
+      VIADUCT_REQUIRES(engine::g_turn);
 
   Transport& transport() override { return *this; }
   RemoteMemory* remote() override { return remote_ ? &*remote_ : nullptr; }
   VIP_RETURN connected() override;
   void disconnect() override;
-  bool take(ProcessNic::Arrival& arrival) override { return ProcessNic::take(vi_, arrival); }
+  bool take(ProcessNic::Arrival& arrival) override VIADUCT_REQUIRES(engine::g_turn) {
+    return ProcessNic::take(vi_, arrival);
+  }
   std::uint32_t take_memory(const void* data, std::size_t bytes) override { return nic_.take_memory(data, bytes); }
   void give_back_memory(std::uint32_t memory) override { nic_.give_back_memory(memory); }
-  void destroy() override;
+  void destroy() override VIADUCT_REQUIRES(engine::g_turn);
   void trim() override;
 
   std::byte* data_chunk(std::uint32_t place) override;
@@ -44,7 +47,7 @@ class ViTransport final : public Transport, public LaneVi {
   bool use_receives(std::uint32_t count) override;
   bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) override;
   bool unredirect() override;
-  void hold(Held what, std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override;
+  void hold(bool holds) override;
   void set_patient(bool patient) override;
   void failed() override {
     if (receives.told != nullptr) receives.told->transport_failed();

@@ -14,31 +14,35 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
-#include <mutex>
 
 #include "sovia/lane/engine.h"
 #include "sovia/lane/listener.h"
 #include "sovia/lane/spin_time.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
+#include "sovia/process/lock_order.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/signals.h"
 #include "sovia/process/wake_event.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
 
 constexpr unsigned kLooksPerClock = 16;       // while spinning
+
+Mutex g_sleepers_lock SOVIA_LOCK_ORDER(lane, sleepers);
+
 // An event that wakes a thread which sleeps on kernel descriptors. There are few, and threads share them when none is
-// left: a thread woken for another's sake sleeps again. With g_sleepers_lock.
+// left: a thread woken for another's sake sleeps again.
 struct WakeEvent {
-  int fd = -1;
-  unsigned users = 0;
-  unsigned rung = 0;  // woken users that have yet to notice
+  int fd = -1;  // does not change while there are users
+  unsigned users VIADUCT_GUARDED_BY(g_sleepers_lock) = 0;
+  unsigned rung VIADUCT_GUARDED_BY(g_sleepers_lock) = 0;  // woken users that have yet to notice
 };
 constexpr std::size_t kWakeEvents = 8;
-constinit WakeEvent g_wake_events[kWakeEvents];
+constinit WakeEvent g_wake_events[kWakeEvents] VIADUCT_GUARDED_BY(g_sleepers_lock);
 
 // A wake event by which signals end the sleep of the thread that hears the lanes. Only one thread hears them at a time.
 constinit std::atomic<int> g_signal_wake_event{-1};
@@ -47,10 +51,13 @@ constinit std::atomic<int> g_signal_wake_event{-1};
 struct Sleeper {
   WaitCondition& condition;
   std::atomic<std::uint32_t> word{0};  // 1: woken
-  WakeEvent* wake_event = nullptr;
-  Sleeper* next = nullptr;
-  Sleeper** link = nullptr;
+  WakeEvent* wake_event = nullptr;     // changed by the sleeper alone, under the lock
+  Sleeper* next VIADUCT_GUARDED_BY(g_sleepers_lock) = nullptr;
+  Sleeper** link VIADUCT_GUARDED_BY(g_sleepers_lock) = nullptr;
 };
+
+Sleeper* g_sleepers VIADUCT_GUARDED_BY(g_sleepers_lock) = nullptr;
+std::atomic<std::uint32_t> g_sleeping{0};
 
 constinit thread_local Sleeper* t_sleeper = nullptr;  // this thread's, while it has one
 
@@ -74,8 +81,7 @@ class WakeUps {
   ~WakeUps() {
     for (std::size_t i = 0; i < count_; ++i) futex(*words_[i], FUTEX_WAKE_PRIVATE, 1, nullptr);
   }
-  // With g_sleepers_lock.
-  void add(Sleeper& sleeper) {
+  void add(Sleeper& sleeper) VIADUCT_REQUIRES(g_sleepers_lock) {
     if (sleeper.word.exchange(1) != 0) return;
     if (sleeper.wake_event != nullptr) {
       if (sleeper.wake_event->rung++ == 0) wake_event::ring(sleeper.wake_event->fd);
@@ -91,20 +97,16 @@ class WakeUps {
   std::size_t count_ = 0;
 };
 
-// The sleeper is awake. With g_sleepers_lock.
-void hear(Sleeper& sleeper) {
+// The sleeper is awake.
+void hear(Sleeper& sleeper) VIADUCT_REQUIRES(g_sleepers_lock) {
   if (sleeper.word.exchange(0) == 0 || sleeper.wake_event == nullptr) return;
   if (--sleeper.wake_event->rung == 0) wake_event::empty(sleeper.wake_event->fd);
 }
 
-std::mutex g_sleepers_lock;
-Sleeper* g_sleepers = nullptr;
-std::atomic<std::uint32_t> g_sleeping{0};
-
 class Asleep {
  public:
   Asleep(Sleeper& sleeper, bool needs_wake_event) : sleeper_(sleeper) {
-    const std::scoped_lock guard(g_sleepers_lock);
+    const LockGuard guard(g_sleepers_lock);
     if (needs_wake_event) give_wake_event();
     t_sleeper = &sleeper;
     sleeper.next = g_sleepers;
@@ -115,7 +117,7 @@ class Asleep {
   }
   ~Asleep() {
     WakeUps wake_ups;
-    const std::scoped_lock guard(g_sleepers_lock);
+    const LockGuard guard(g_sleepers_lock);
     hear(sleeper_);
     t_sleeper = nullptr;
     if (sleeper_.wake_event != nullptr) --sleeper_.wake_event->users;
@@ -125,11 +127,11 @@ class Asleep {
     if (listener::leave(listens_) && g_sleepers != nullptr) wake_ups.add(*g_sleepers);
   }
   void has_woken() {
-    const std::scoped_lock guard(g_sleepers_lock);
+    const LockGuard guard(g_sleepers_lock);
     hear(sleeper_);
   }
   // Gives the sleeper the least used wake event. Without any the thread has to look now and then.
-  void give_wake_event() {
+  void give_wake_event() VIADUCT_REQUIRES(g_sleepers_lock) {
     WakeEvent* best = nullptr;
     for (WakeEvent& wake_event : g_wake_events) {
       if (wake_event.fd < 0 && best != nullptr && best->users == 0) break;
@@ -147,7 +149,7 @@ class Asleep {
     const bool listened = listens_;
     listens_ = listener::take(listened);
     if (listened || !listens_) return listens_;
-    const std::scoped_lock guard(g_sleepers_lock);
+    const LockGuard guard(g_sleepers_lock);
     if (sleeper_.wake_event == nullptr) {
       give_wake_event();
       if (sleeper_.wake_event != nullptr && sleeper_.word.load() != 0 && sleeper_.wake_event->rung++ == 0) {
@@ -330,7 +332,7 @@ void wake(const Watched& source) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (g_sleeping.load() == 0) return;
   WakeUps wake_ups;
-  const std::scoped_lock guard(g_sleepers_lock);
+  const LockGuard guard(g_sleepers_lock);
   for (Sleeper* s = g_sleepers; s != nullptr; s = s->next) {
     // The thread that processes arrivals before it sleeps checks its own condition itself.
     if (s == t_sleeper || !s->condition.concerns(source)) continue;
@@ -339,9 +341,10 @@ void wake(const Watched& source) {
   }
 }
 
-void before_fork() { g_sleepers_lock.lock(); }
-void after_fork_in_parent() { g_sleepers_lock.unlock(); }
-void after_fork_in_child() {
+// Held over fork.
+void before_fork() VIADUCT_NO_THREAD_SAFETY_ANALYSIS { g_sleepers_lock.lock(); }
+void after_fork_in_parent() VIADUCT_NO_THREAD_SAFETY_ANALYSIS { g_sleepers_lock.unlock(); }
+void after_fork_in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   g_sleepers = nullptr;
   g_sleeping.store(0);
   listener::after_fork_in_child();

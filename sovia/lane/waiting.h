@@ -10,6 +10,7 @@
 
 #include "sovia/lane/watchers.h"
 #include "sovia/process/clock.h"
+#include "sovia/process/lock_order.h"
 
 namespace viaduct::sovia {
 
@@ -17,7 +18,7 @@ namespace viaduct::sovia {
 class WaitCondition {
  public:
   // Whether the condition is met, as far as lanes go. Called often, without locks held. Makes no system calls.
-  virtual bool ready() = 0;
+  virtual bool ready() SOVIA_UNLOCKED = 0;
   // Whether a change of `source` is worth waking the thread. Called by other threads under a lock; must be quick and
   // take no lock that is held while waiting.
   virtual bool concerns(const Watched& source) const = 0;
@@ -40,11 +41,11 @@ enum class Signals : std::uint8_t { kInterrupt, kWait };
 // `mask` as in ppoll, or nullptr. `spin`: whether to spin first, as something on a lane is awaited. With a deadline in
 // the past it looks once. A cancellation point while it sleeps.
 Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t deadline,
-               const sigset_t* mask, bool spin, Signals signals = Signals::kInterrupt);
+               const sigset_t* mask, bool spin, Signals signals = Signals::kInterrupt) SOVIA_UNLOCKED;
 
 // Waits for a moment until the condition is met by the completion of a send, which makes no entry in the completion
 // queue: no event ends the sleep early. False: it is not met yet. The program's signal handlers don't run.
-bool wait_for_completion(WaitCondition& condition);
+bool wait_for_completion(WaitCondition& condition) SOVIA_UNLOCKED;
 
 namespace waiting {
 

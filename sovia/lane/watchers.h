@@ -3,7 +3,8 @@
 #define VIADUCT_SOVIA_LANE_WATCHERS_H
 
 #include <atomic>
-#include <mutex>
+
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
@@ -18,7 +19,7 @@ class Watcher {
  public:
   Watcher() = default;
   Watcher(const Watcher&) = delete;
-  // Called with the lock of the source's watchers, and no lock of a socket held.
+  // Called with the lock of the source's watchers. The thread may have a stream locked, as it takes arrivals in.
   virtual void changed(short what) = 0;
 
   Watcher* next_watcher = nullptr;  // under that lock
@@ -40,16 +41,16 @@ class Watched {
   template <class Visit>
   void for_each_watcher(Visit&& visit) const {
     if (first_.load() == nullptr) return;
-    const std::lock_guard guard(lock());
+    const LockGuard guard(lock());
     for (Watcher* w = first_.load(); w != nullptr; w = w->next_watcher) visit(*w);
   }
 
-  static bool try_lock_for_fork();
+  static bool try_lock_for_fork();  // all; false: none
   static void unlock_after_fork();
 
  private:
   void tell_all(short what);
-  std::mutex& lock() const;
+  Mutex& lock() const;
 
   std::atomic<Watcher*> first_{nullptr};
 };

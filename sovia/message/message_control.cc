@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
 #include "sovia/message/message_receiver.h"
 #include "sovia/process/libc.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
@@ -90,14 +90,14 @@ MessageReceiver::Taken MessageReceiver::read_ahead(int fd) {
 }
 
 MessageReceiver::ReadingAhead::ReadingAhead(MessageReceiver& receiver, int fd) : receiver_(receiver), fd_(fd) {
-  const std::scoped_lock guard(receiver.lock_);
+  const LockGuard guard(receiver.lock_);
   ++receiver.readers_ahead_;
 }
 
 MessageReceiver::ReadingAhead::~ReadingAhead() {
   const int error = errno;
   {
-    const std::scoped_lock guard(receiver_.lock_);
+    const LockGuard guard(receiver_.lock_);
     const bool last = --receiver_.readers_ahead_ == 0;
     if (last && !receiver_.put_back_all()) receiver_.fail(fd_, ENOMEM);
   }
@@ -108,7 +108,7 @@ MessageReceiver::ReadingAhead::~ReadingAhead() {
 MessageReceiver::Taken MessageReceiver::ReadingAhead::look() {
   Taken taken;
   {
-    const std::scoped_lock guard(receiver_.lock_);
+    const LockGuard guard(receiver_.lock_);
     taken = receiver_.read_ahead(fd_);
   }
   const int error = errno;

@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 
 #include "sovia/lane/engine.h"
@@ -19,6 +18,7 @@
 #include "sovia/socket/redirected_receive.h"
 #include "sovia/socket/socket_pieces.h"
 #include "sovia/socket/waiting_call.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -33,7 +33,8 @@ MessageReceiver::Taken MessageReceiver::fail(int fd, int error) {
   return Taken::kFailed;
 }
 
-void MessageReceiver::after_fork_in_child() {
+// There are no other threads.
+void MessageReceiver::after_fork_in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   new (&lock_) Lock;
   sink_ = nullptr;
   readers_ahead_ = 0;
@@ -268,7 +269,7 @@ void MessageReceiver::take_sink_back(OpenSink& sink) {
 // Takes a message, or (kNone) opens a sink if that is of use. `others`: another thread's call has a sink open.
 MessageReceiver::Taken MessageReceiver::take_or_open(int fd, const iovec* pieces, std::size_t count, int flags,
                                                      int& told, std::size_t& bytes, OpenSink& sink, bool& others) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   others = sink_ != nullptr && sink_ != &sink;
   Taken taken = Taken::kNone;
   if (sink.is_open()) taken = look_at_sink(sink, total(pieces, count), flags, told, bytes);
@@ -305,7 +306,7 @@ ssize_t MessageReceiver::receive(int fd, const iovec* pieces, std::size_t count,
       waiting.begin();
       if (sink.await(waiting.deadline(fd, SO_RCVTIMEO), Signals::kInterrupt) == Woken::kReady) continue;
       take_sink_back(sink);
-      const std::scoped_lock guard(lock_);
+      const LockGuard guard(lock_);
       const std::size_t room = total(pieces, count);
       if (look_at_sink(sink, room, flags, told, bytes) == Taken::kSome) return static_cast<ssize_t>(bytes);
     }
@@ -321,7 +322,7 @@ int MessageReceiver::next_message(int fd) {
   progress();
   int bytes;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     bytes = failure_.error() == 0 && take_frame(fd, true) == Taken::kSome ? static_cast<int>(frame_.length) : 0;
   }
   tell_news();

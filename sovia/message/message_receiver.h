@@ -19,6 +19,7 @@
 #include "sovia/message/read_ahead.h"
 #include "sovia/message/rendezvous.h"
 #include "sovia/message/tagged_buffers.h"
+#include "sovia/process/lock_order.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia {
@@ -53,36 +54,40 @@ class MessageReceiver {
 
   void after_fork_in_child();
   // Calls that take a message hold this lock. A caller that holds it knows that no message is being taken.
-  Lock& lock() { return lock_; }
-  // A part of a frame has been taken. Locked.
-  bool is_inside_frame() const { return head_bytes_ != 0; }
+  Lock& lock() VIADUCT_RETURN_CAPABILITY(lock_) { return lock_; }
+  // A part of a frame has been taken.
+  bool is_inside_frame() const VIADUCT_REQUIRES(lock_) { return head_bytes_ != 0; }
 
  private:
-  Taken take(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags, std::size_t& bytes);
-  Taken take_stream(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags, std::size_t& bytes);
+  Taken take(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags, std::size_t& bytes)
+      VIADUCT_REQUIRES(lock_);
+  Taken take_stream(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags, std::size_t& bytes)
+      VIADUCT_REQUIRES(lock_);
   using Take = decltype(&MessageReceiver::take);
-  Taken fill(int fd, MessageMemory& to, std::size_t size, Take by);
-  Taken take_frame(int fd, bool peek);
-  bool peek_empty_message(int fd);
-  Taken take_head(int fd);
-  void take_next(bool placed);
-  Taken take_body(int fd, std::size_t keep);
-  Taken peek_last_byte(int fd);
-  Taken take_at_once(int fd, const iovec* pieces, std::size_t count, std::size_t& bytes);
-  Taken take_message(int fd, const iovec* pieces, std::size_t count, int flags, int& told, std::size_t& bytes);
+  Taken fill(int fd, MessageMemory& to, std::size_t size, Take by) VIADUCT_REQUIRES(lock_);
+  Taken take_frame(int fd, bool peek) VIADUCT_REQUIRES(lock_);
+  bool peek_empty_message(int fd) VIADUCT_REQUIRES(lock_);
+  Taken take_head(int fd) VIADUCT_REQUIRES(lock_);
+  void take_next(bool placed) VIADUCT_REQUIRES(lock_);
+  Taken take_body(int fd, std::size_t keep) VIADUCT_REQUIRES(lock_);
+  Taken peek_last_byte(int fd) VIADUCT_REQUIRES(lock_);
+  Taken take_at_once(int fd, const iovec* pieces, std::size_t count, std::size_t& bytes) VIADUCT_REQUIRES(lock_);
+  Taken take_message(int fd, const iovec* pieces, std::size_t count, int flags, int& told, std::size_t& bytes)
+      VIADUCT_REQUIRES(lock_);
   Taken take_or_open(int fd, const iovec* pieces, std::size_t count, int flags, int& told, std::size_t& bytes,
                      OpenSink& sink, bool& others);
-  bool deliver(const iovec* pieces, std::size_t count, std::size_t bytes);
-  Taken look_at_sink(OpenSink& sink, std::size_t room, int flags, int& told, std::size_t& bytes);
-  void open_sink(OpenSink& sink, const iovec* pieces, std::size_t count, bool may_wait);
+  bool deliver(const iovec* pieces, std::size_t count, std::size_t bytes) VIADUCT_REQUIRES(lock_);
+  Taken look_at_sink(OpenSink& sink, std::size_t room, int flags, int& told, std::size_t& bytes)
+      VIADUCT_REQUIRES(lock_);
+  void open_sink(OpenSink& sink, const iovec* pieces, std::size_t count, bool may_wait) VIADUCT_REQUIRES(lock_);
   void take_sink_back(OpenSink& sink);
   Taken fail(int fd, int error);
 
   // message_control.cc
-  Taken take_control(int fd);
-  bool answer_control(int fd);
-  Taken read_ahead(int fd);
-  bool put_back_all();
+  Taken take_control(int fd) VIADUCT_REQUIRES(lock_);
+  bool answer_control(int fd) VIADUCT_REQUIRES(lock_);
+  Taken read_ahead(int fd) VIADUCT_REQUIRES(lock_);
+  bool put_back_all() VIADUCT_REQUIRES(lock_);
   void tell_news();
 
   Socket& socket_;
@@ -91,26 +96,27 @@ class MessageReceiver {
   TaggedBuffers& tagged_;
   PeerBuffers& peer_;
 
-  Lock lock_;
-  std::byte head_[kFrameBytes];
-  std::size_t head_bytes_ = 0;  // of head_; when complete, frame_ is the next message's frame
-  Frame frame_{};
-  MessageMemory body_;          // the bytes of the message that were taken off the stream
-  std::uint32_t next_ = 0;
-  std::uint32_t offered_bytes_ = 0;
-  bool offered_ = false;        // the next message, and its bytes have not come
-  bool answered_ = false;       // the peer has been told of a sink, or that there is none
-  bool last_was_placed_ = false;  // that message may come again if the lane has broken
-  bool any_was_placed_ = false;   // so offers of such messages may come late
-  bool may_open_early_ = false;   // may open a sink before the offer; set by each placed message
-  const OpenSink* sink_ = nullptr;  // the open one, of whichever call
-  ReadAhead ahead_;                 // to be read before the stream
-  unsigned readers_ahead_ = 0;
+  Lock lock_ SOVIA_LOCK_ORDER(sets, receiver);
+  std::byte head_[kFrameBytes] VIADUCT_GUARDED_BY(lock_);
+  std::size_t head_bytes_ VIADUCT_GUARDED_BY(lock_) = 0;  // of head_; when complete, frame_ is the next message's frame
+  Frame frame_ VIADUCT_GUARDED_BY(lock_){};
+  MessageMemory body_ VIADUCT_GUARDED_BY(lock_);          // the bytes of the message that were taken off the stream
+  std::uint32_t next_ VIADUCT_GUARDED_BY(lock_) = 0;
+  std::uint32_t offered_bytes_ VIADUCT_GUARDED_BY(lock_) = 0;
+  bool offered_ VIADUCT_GUARDED_BY(lock_) = false;        // the next message, and its bytes have not come
+  bool answered_ VIADUCT_GUARDED_BY(lock_) = false;       // the peer has been told of a sink, or that there is none
+  bool last_was_placed_ VIADUCT_GUARDED_BY(lock_) = false;  // that message may come again if the lane has broken
+  bool any_was_placed_ VIADUCT_GUARDED_BY(lock_) = false;   // so offers of such messages may come late
+  // May open a sink before the offer; set by each placed message.
+  bool may_open_early_ VIADUCT_GUARDED_BY(lock_) = false;
+  const OpenSink* sink_ VIADUCT_GUARDED_BY(lock_) = nullptr;  // the open one, of whichever call
+  ReadAhead ahead_ VIADUCT_GUARDED_BY(lock_);                 // to be read before the stream
+  unsigned readers_ahead_ VIADUCT_GUARDED_BY(lock_) = 0;
   struct {
     bool comes = false;  // a frame that is not the program's is next
     Frame frame{};
     MessageMemory body;  // the bytes of it that were taken off the stream
-  } control_;
+  } control_ VIADUCT_GUARDED_BY(lock_);
   std::atomic<bool> news_{false};   // for other threads that wait at the socket
 };
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <vector>
 
@@ -22,6 +21,7 @@
 #include "sovia/socket/redirected_receive.h"
 #include "sovia/socket/socket_pieces.h"
 #include "sovia/socket/waiting_call.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -97,7 +97,7 @@ ssize_t MessageSender::send(int fd, const iovec* pieces, std::size_t count, int 
   for (;;) {
     Attempt attempt;
     {
-      const std::scoped_lock guard(lock_);
+      const LockGuard guard(lock_);
       attempt = try_send(fd, pieces, count, bytes, flags);
       left = has_pending();
       others = offering_;
@@ -117,7 +117,7 @@ ssize_t MessageSender::send(int fd, const iovec* pieces, std::size_t count, int 
     }
   }
   const auto still_pending = [&] {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     return send_pending(fd) == Attempt::kAgain;
   };
   // The message has been taken. A call that may wait still waits until all is sent, so that a program does not send
@@ -137,7 +137,7 @@ bool MessageSender::send_control(int fd, FrameKind kind, std::uint32_t number, c
   iovec all[kMostBody + 1] = {{head, kFrameBytes}};
   std::copy_n(body, count, all + 1);
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (const int error = failure_.error(); error != 0 || shut_after_pending_) {
       errno = error != 0 ? error : EPIPE;
       return false;
@@ -161,11 +161,11 @@ bool MessageSender::send_control(int fd, FrameKind kind, std::uint32_t number, c
 
 // Sends the offer of a message that is to be written to the peer's buffer. The part that the stream does not take is
 // pending.
-bool MessageSender::send_offer(int fd, std::uint32_t bytes) {
+bool MessageSender::send_offer(int fd, std::uint32_t number, std::uint32_t bytes) {
   std::byte head[kFrameBytes];
-  Frame{FrameKind::kOffer, bytes, next_}.write(head);
+  Frame{FrameKind::kOffer, bytes, number}.write(head);
   const iovec piece{head, kFrameBytes};
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   // The answer to a put or get may have become pending meanwhile.
   if (send_pending(fd) == Attempt::kAgain) return false;
   const ssize_t sent = socket_.send(fd, &piece, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -177,25 +177,27 @@ bool MessageSender::send_offer(int fd, std::uint32_t bytes) {
 bool MessageSender::send_by_rendezvous(int fd, const iovec& message) {
   // A peer that opens no sink in this time gets the message in the stream: it may be sending such a message itself.
   constexpr std::uint64_t kSinkNs = 5'000'000;
+  std::uint32_t number;  // no other call's meanwhile
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
+    number = next_;
     if (failure_.error() != 0 || shut_after_pending_ || offering_ || send_pending(fd) == Attempt::kAgain) return false;
     offering_ = true;
   }
   bool placed = false;
   {
     RendezvousSend send(socket_);
-    if (send.begin(message, next_)) {
+    if (send.begin(message, number)) {
       progress();
       bool there = send.has_target();
-      if (!there && send_offer(fd, static_cast<std::uint32_t>(message.iov_len))) {
+      if (!there && send_offer(fd, number, static_cast<std::uint32_t>(message.iov_len))) {
         send.push_offer();
         there = send.await_target(now_ns() + kSinkNs);
       }
       placed = there && send.write();
     }
   }
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   offering_ = false;
   if (placed) ++next_;
   return placed;
@@ -221,7 +223,7 @@ void* MessageSender::run_in_background(void* of) {
   MessageSender& sender = call->sender;
   for (;;) {
     {
-      const std::scoped_lock guard(sender.lock_);
+      const LockGuard guard(sender.lock_);
       if (sender.send_pending(call->fd) != Attempt::kAgain) {
         sender.pending_has_thread_ = false;
         if (sender.shut_after_pending_) sender.socket_.shut_stream(sender.socket_.current(call->fd), SHUT_WR);
@@ -233,7 +235,7 @@ void* MessageSender::run_in_background(void* of) {
 }
 
 void MessageSender::send_pending_in_background(int fd) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   if (pending_has_thread_ || !has_pending()) return;
   std::unique_ptr<Background> call(new (std::nothrow) Background(*this, fd));
   if (call == nullptr) return;  // the next call sends the rest
@@ -242,13 +244,14 @@ void MessageSender::send_pending_in_background(int fd) {
 }
 
 int MessageSender::before_shutdown(int how) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   if (how == SHUT_RD || !pending_has_thread_) return how;
   shut_after_pending_ = true;
   return how == SHUT_WR ? MessageLayer::kNothing : SHUT_RD;
 }
 
-void MessageSender::after_fork_in_child() {
+// There are no other threads.
+void MessageSender::after_fork_in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   new (&lock_) Lock;
   // The parent sends the pending message.
   if (pending_has_thread_) socket_.waiters.calls.fetch_sub(1);

@@ -3,12 +3,12 @@
 #include <errno.h>
 
 #include <memory>
-#include <mutex>
 #include <new>
 
 #include "sovia/lane/tcp_route.h"
 #include "sovia/message/tag_transfer.h"
 #include "sovia/process/libc.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -39,7 +39,7 @@ MessageSocket* MessageSocket::of(Socket& socket) {
 
 int MessageSocket::turn(int fd, bool on) {
   std::uint64_t written = 0, unsent = 0, read = 0;
-  const std::scoped_lock both(receiver_.lock(), sender_.lock());
+  const LockGuard both(receiver_.lock(), sender_.lock());
   const bool known =
       !has_peer(fd) || (bytes_written(fd, socket_.modes.opener(), written, unsent) && bytes_read(fd, read));
   if (on != socket_.modes.carries_messages() && (!known || written != 0 || read != 0 || receiver_.is_inside_frame())) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/lane_pin.h"
 #include "sovia/socket/redirected_receive.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
@@ -24,12 +24,12 @@ std::uint32_t PeerBuffers::usable_lane() {
   std::uint32_t number;
   const LanePin lane = pin_lane(socket_, &number);
   if (!lane) return 0;
-  const std::scoped_lock guard(lane->lane.lock());
+  const LockGuard guard(lane->lane.lock());
   return lane->lane.remote.is_open() && lane->lane.control.sending() == Lane::State::kUp ? number : 0;
 }
 
 bool PeerBuffers::find(std::uint64_t key, std::uint32_t lane, Place& place) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const auto found = places_.find(key);
   if (found == places_.end() || found->second.lane != lane) return false;
   place = found->second;
@@ -37,7 +37,7 @@ bool PeerBuffers::find(std::uint64_t key, std::uint32_t lane, Place& place) {
 }
 
 void PeerBuffers::forget(std::uint64_t key) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   places_.erase(key);
 }
 
@@ -77,8 +77,8 @@ class RemoteMove {
     std::uint64_t last = 0;
     bool done = false;
     await_completion(socket_, [&] {
-      const std::scoped_lock guard(lane_->lane.lock());
       Lane& lane = lane_->lane;
+      const LockGuard guard(lane.lock());
       if (begun != bytes && !lane.control.broken()) {
         begun += begin(lane, from + begun, bytes - begun, memory);
         last = lane.remote.begun();
@@ -89,8 +89,9 @@ class RemoteMove {
     return done;
   }
 
-  // Begins operations, and returns for how many bytes. With the lane locked.
-  std::uint32_t begin(Lane& lane, std::size_t at, std::uint32_t bytes, std::uint32_t memory) {
+  // Begins operations, and returns for how many bytes.
+  std::uint32_t begin(Lane& lane, std::size_t at, std::uint32_t bytes, std::uint32_t memory)
+      VIADUCT_REQUIRES(lane.lock()) {
     const std::uint64_t there = place_.address + offset_ + at;
     return gets_ ? lane.remote.read(data_ + at, bytes, memory, there, place_.memory)
                  : lane.remote.write(data_ + at, bytes, memory, there, place_.memory);
@@ -117,33 +118,33 @@ bool PeerBuffers::move(const Place& place, std::uint64_t offset, std::byte* data
 // ---------------------------------------------------------------------------- pieces in the stream
 
 std::uint32_t PeerBuffers::begin_piece(const Piece& piece) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   pieces_[++next_piece_] = piece;
   return next_piece_;
 }
 
 void PeerBuffers::drop_piece(std::uint32_t number) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   pieces_.erase(number);
 }
 
 void PeerBuffers::drop_pieces() {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   pieces_.clear();
 }
 
 std::size_t PeerBuffers::pieces_under_way() {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   return pieces_.size();
 }
 
 bool PeerBuffers::is_under_way(std::uint32_t number) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   return pieces_.contains(number);
 }
 
 int PeerBuffers::take_error() {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   return std::exchange(error_, 0);
 }
 
@@ -151,7 +152,7 @@ bool PeerBuffers::take_answer(std::uint32_t number, const std::byte* body, std::
   Answer answer;
   if (bytes < sizeof answer) return false;
   std::memcpy(&answer, body, sizeof answer);
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const auto found = pieces_.find(number);
   if (found == pieces_.end()) return false;
   const Piece piece = found->second;
@@ -170,7 +171,8 @@ bool PeerBuffers::take_answer(std::uint32_t number, const std::byte* body, std::
   return true;
 }
 
-void PeerBuffers::after_fork_in_child() {
+// There are no other threads.
+void PeerBuffers::after_fork_in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   new (&lock_) Lock;
   places_.clear();
   pieces_.clear();

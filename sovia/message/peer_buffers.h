@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "sovia/process/lock_order.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia {
@@ -53,11 +54,11 @@ class PeerBuffers {
 
  private:
   Socket& socket_;
-  Lock lock_;
-  std::unordered_map<std::uint64_t, Place> places_;
-  std::unordered_map<std::uint32_t, Piece> pieces_;
-  std::uint32_t next_piece_ = 0;
-  int error_ = 0;
+  Lock lock_ SOVIA_LOCK_ORDER(sender, rx);
+  std::unordered_map<std::uint64_t, Place> places_ VIADUCT_GUARDED_BY(lock_);
+  std::unordered_map<std::uint32_t, Piece> pieces_ VIADUCT_GUARDED_BY(lock_);
+  std::uint32_t next_piece_ VIADUCT_GUARDED_BY(lock_) = 0;
+  int error_ VIADUCT_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace viaduct::sovia

@@ -3,7 +3,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <mutex>
 
 #include "sovia/lane/registrations.h"
 #include "sovia/message/frame.h"
@@ -12,8 +11,20 @@
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/lane_pin.h"
 #include "sovia/socket/redirected_receive.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
+namespace {
+
+bool may_open_sink(const Lane& lane) VIADUCT_REQUIRES(lane.lock()) {
+  return lane.remote.is_open() && lane.rx.unread() == 0 && lane.control.receiving() == Lane::State::kUp;
+}
+
+bool is_lost(const Lane& lane) VIADUCT_REQUIRES(lane.lock()) {
+  return lane.control.broken() || lane.control.sending() != Lane::State::kUp;
+}
+
+}  // namespace
 
 // ---------------------------------------------------------------------------- receiving
 
@@ -23,20 +34,16 @@ bool OpenSink::open(std::uint32_t number, const iovec& buffer) {
   if (bytes == 0) return false;
   LanePin lane = pin_receiving_lane(socket_);
   if (!lane) return false;
-  const auto may_open = [&] {
-    const Lane& at = lane->lane;
-    return at.remote.is_open() && at.rx.unread() == 0 && at.control.receiving() == Lane::State::kUp;
-  };
   {
-    const std::scoped_lock guard(lane->lane.lock());
-    if (!may_open()) return false;
+    const LockGuard guard(lane->lane.lock());
+    if (!may_open_sink(lane->lane)) return false;
   }
   const std::uint32_t memory =
       writable(at, bytes) ? lane->vi.remote()->open_memory(at, bytes, RemoteMemory::Access::kWrite) : 0;
   if (memory == 0) return false;
   bool told = false;
   {
-    const std::scoped_lock guard(lane->lane.lock());
+    const LockGuard guard(lane->lane.lock());
     told = lane->lane.sinks.open_sink(number, at, static_cast<std::uint32_t>(bytes), memory);
   }
   if (!told) {
@@ -50,8 +57,8 @@ bool OpenSink::open(std::uint32_t number, const iovec& buffer) {
 }
 
 OpenSink::State OpenSink::look(std::uint32_t& length) {
-  const std::scoped_lock guard(lane_->lane.lock());
   const Lane& lane = lane_->lane;
+  const LockGuard guard(lane.lock());
   if (lane.sinks.sink() == LaneSinks::SinkState::kPlaced) {
     length = lane.sinks.placed_length();
     return State::kPlaced;
@@ -72,7 +79,7 @@ Woken OpenSink::await(std::uint64_t deadline, Signals signals) {
 }
 
 void OpenSink::revoke() {
-  const std::scoped_lock guard(lane_->lane.lock());
+  const LockGuard guard(lane_->lane.lock());
   lane_->lane.sinks.revoke_sink();
 }
 
@@ -83,7 +90,7 @@ void OpenSink::close() {
   // The memory is closed first, so that nothing comes to it when it is the program's again.
   lane_->vi.remote()->close_memory(at_, memory_);
   {
-    const std::scoped_lock guard(lane_->lane.lock());
+    const LockGuard guard(lane_->lane.lock());
     lane_->lane.sinks.close_sink();
   }
   lane_.reset();
@@ -92,7 +99,7 @@ void OpenSink::close() {
 void refuse_sink(Socket& socket, std::uint32_t number) {
   const LanePin lane = pin_lane(socket);
   if (!lane) return;
-  const std::scoped_lock guard(lane->lane.lock());
+  const LockGuard guard(lane->lane.lock());
   lane->lane.sinks.refuse_sink(number);
 }
 
@@ -102,7 +109,7 @@ bool RendezvousSend::begin(const iovec& message, std::uint32_t number) {
   lane_ = pin_sending_lane(socket_);
   if (!lane_) return false;
   {
-    const std::scoped_lock guard(lane_->lane.lock());
+    const LockGuard guard(lane_->lane.lock());
     if (!lane_->lane.remote.is_open() || lane_->lane.control.sending() != Lane::State::kUp) return false;
   }
   data_ = static_cast<const std::byte*>(message.iov_base);
@@ -116,25 +123,20 @@ RendezvousSend::~RendezvousSend() {
   if (memory_ != 0) lane_->vi.give_back_memory(memory_);
 }
 
-// With the lane locked.
-bool RendezvousSend::is_lost() const {
-  return lane_->lane.control.broken() || lane_->lane.control.sending() != Lane::State::kUp;
-}
-
 bool RendezvousSend::has_target() const {
-  const std::scoped_lock guard(lane_->lane.lock());
-  return !is_lost() && lane_->lane.sinks.target(number_) == LaneSinks::Target::kSink;
+  const LockGuard guard(lane_->lane.lock());
+  return !is_lost(lane_->lane) && lane_->lane.sinks.target(number_) == LaneSinks::Target::kSink;
 }
 
 void RendezvousSend::push_offer() {
-  const std::scoped_lock guard(lane_->lane.lock());
+  const LockGuard guard(lane_->lane.lock());
   lane_->lane.tx.push();
 }
 
 bool RendezvousSend::await_target(std::uint64_t deadline) {
   LaneCondition condition(socket_, [this] {
-    const std::scoped_lock guard(lane_->lane.lock());
-    return is_lost() || lane_->lane.sinks.target(number_) != LaneSinks::Target::kNone;
+    const LockGuard guard(lane_->lane.lock());
+    return is_lost(lane_->lane) || lane_->lane.sinks.target(number_) != LaneSinks::Target::kNone;
   });
   return wait_for(condition, nullptr, 0, deadline, nullptr, true, Signals::kInterrupt) == Woken::kReady && has_target();
 }
@@ -143,8 +145,8 @@ bool RendezvousSend::write() {
   std::uint32_t written = 0, all = 0;
   bool told = false, placed = false;
   await_completion(socket_, [&] {
-    const std::scoped_lock guard(lane_->lane.lock());
     Lane& lane = lane_->lane;
+    const LockGuard guard(lane.lock());
     if (!told) {
       // The receiver took its buffer back before anything was written.
       if (lane.sinks.target(number_) != LaneSinks::Target::kSink) return true;

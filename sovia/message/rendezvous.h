@@ -64,8 +64,6 @@ class RendezvousSend {
   bool write();
 
  private:
-  bool is_lost() const;
-
   Socket& socket_;
   LanePin lane_;
   const std::byte* data_ = nullptr;

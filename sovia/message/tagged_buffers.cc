@@ -4,7 +4,6 @@
 #include <errno.h>
 
 #include <cstring>
-#include <mutex>
 #include <new>
 
 #include "sovia/lane/registrations.h"
@@ -13,11 +12,12 @@
 #include "sovia/socket/lane_pin.h"
 #include "sovia/socket/redirected_receive.h"
 #include "sovia/sovia.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
 int TaggedBuffers::add(void* buffer, std::size_t bytes, unsigned access, TagBytes& tag) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const std::uint64_t key = table_.add({static_cast<std::byte*>(buffer), bytes, access});
   if (key == 0) return ENOMEM;
   tag = {{'S', 'V', 'T', 1}, htobe32(access), key, htobe64(bytes), 0};
@@ -25,7 +25,7 @@ int TaggedBuffers::add(void* buffer, std::size_t bytes, unsigned access, TagByte
 }
 
 bool TaggedBuffers::withdraw(std::uint64_t key) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   TaggedBuffer* const buffer = table_.find(key);
   if (buffer == nullptr) return false;
   close_to_peer(*buffer);
@@ -34,24 +34,25 @@ bool TaggedBuffers::withdraw(std::uint64_t key) {
 }
 
 void TaggedBuffers::withdraw_all() {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   table_.for_each([this](TaggedBuffer& buffer) { close_to_peer(buffer); });
   table_.clear();
 }
 
-void TaggedBuffers::after_fork_in_child() {
+// There are no other threads.
+void TaggedBuffers::after_fork_in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   new (&lock_) Lock;
   table_.clear();
 }
 
-// Opens the buffer to RDMA by the peer. False: that is not possible now. Locked.
+// Opens the buffer to RDMA by the peer. False: that is not possible now.
 bool TaggedBuffers::open_to_peer(TaggedBuffer& buffer) {
   std::uint32_t number;
   const LanePin lane = pin_lane(socket_, &number);
   if (!lane) return false;
   bool reads;
   {
-    const std::scoped_lock guard(lane->lane.lock());
+    const LockGuard guard(lane->lane.lock());
     if (!lane->lane.remote.is_open()) return false;
     reads = lane->lane.remote.reads();
   }
@@ -105,7 +106,7 @@ bool TaggedBuffers::serve(FrameKind kind, const std::byte* body, std::size_t byt
   if (bytes < least || (kind == FrameKind::kGet && bytes != least)) return false;
   Range range;
   std::memcpy(&range, body, sizeof range);
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   int status;
   if (kind == FrameKind::kPut) {
     status = do_put(range, body + sizeof range, bytes - sizeof range);

@@ -10,6 +10,7 @@
 #include "sovia/message/message_memory.h"
 #include "sovia/message/tag_frames.h"
 #include "sovia/message/tag_table.h"
+#include "sovia/process/lock_order.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia {
@@ -30,14 +31,14 @@ class TaggedBuffers {
   bool serve(FrameKind kind, const std::byte* body, std::size_t bytes, Answer& answer, MessageMemory& data);
 
  private:
-  int do_put(const Range& range, const std::byte* data, std::size_t bytes);
-  int do_get(const GetRange& get, MessageMemory& data);
-  bool open_to_peer(TaggedBuffer& buffer);
+  int do_put(const Range& range, const std::byte* data, std::size_t bytes) VIADUCT_REQUIRES(lock_);
+  int do_get(const GetRange& get, MessageMemory& data) VIADUCT_REQUIRES(lock_);
+  bool open_to_peer(TaggedBuffer& buffer) VIADUCT_REQUIRES(lock_);
   void close_to_peer(TaggedBuffer& buffer);
 
   Socket& socket_;
-  Lock lock_;
-  TagTable table_;
+  Lock lock_ SOVIA_LOCK_ORDER(sender, rx);
+  TagTable table_ VIADUCT_GUARDED_BY(lock_);
 };
 
 }  // namespace viaduct::sovia

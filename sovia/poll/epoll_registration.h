@@ -17,6 +17,10 @@ namespace viaduct::sovia {
 class EpollSet;
 using EpollSetRef = std::shared_ptr<EpollSet>;
 
+// Held by who has locked a set, with its registrations (SetGuard). Clang can't follow a registration to its set's lock.
+struct VIADUCT_CAPABILITY("lock") SetState {};
+inline constexpr SetState set_state;
+
 // The kernel's registration as it is to be: events, and whether its data is a token of the library's.
 struct KernelPlan {
   std::uint32_t events;
@@ -40,9 +44,9 @@ inline constexpr std::uint32_t kKernelsPart = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
 
 struct Registration final : Watcher {
   void changed(short what) override;
-  void watch();  // watches the socket or the inner set; with the set's mutex_ held
-  void unwatch();
-  void make_dormant();
+  void watch() VIADUCT_REQUIRES(set_state);  // watches the socket or the inner set
+  void unwatch() VIADUCT_REQUIRES(set_state);
+  void make_dormant() VIADUCT_REQUIRES(set_state);
 
   EpollSet* set;
   int fd;
@@ -51,21 +55,21 @@ struct Registration final : Watcher {
   SocketRef socket;   // either this
   EpollSetRef inner;  // or this, or neither: its data looks like a token
 
-  // Changed with the set's mutex_ held.
-  epoll_event program{};         // as the program wants it
-  KernelPlan kernel{};           // as the kernel has it
-  bool concerned = false;        // the kernel may not know all events, now or soon
-  bool laned = false;            // the socket has a lane
-  bool disabled = false;         // one-shot, and has fired
-  bool muted = false;            // the kernel kept reporting an event that is not for the program
-  bool inherited = false;        // made before a fork: the parent's kernel registration
-  bool spoke = false;            // the kernel has reported an event since its last change
-  bool dormant = false;          // deleted by the program, and kept (EpollSet::remove)
-  bool in_kernel = false;        // the kernel has this registration, too
-  bool echoes = false;           // the kernel's next event may only come of the library's change of its registration
-  Told told;
-  std::uint64_t call = 0;        // the last harvest that returned an event of it ...
-  int place = 0;                 // ... and where
+  epoll_event program VIADUCT_GUARDED_BY(set_state){};  // as the program wants it
+  KernelPlan kernel VIADUCT_GUARDED_BY(set_state){};  // as the kernel has it
+  bool concerned VIADUCT_GUARDED_BY(set_state) = false;  // the kernel may not know all events, now or soon
+  bool laned VIADUCT_GUARDED_BY(set_state) = false;  // the socket has a lane
+  bool disabled VIADUCT_GUARDED_BY(set_state) = false;  // one-shot, and has fired
+  bool muted VIADUCT_GUARDED_BY(set_state) = false;  // the kernel kept reporting an event that is not for the program
+  bool inherited VIADUCT_GUARDED_BY(set_state) = false;  // made before a fork: the parent's kernel registration
+  bool spoke VIADUCT_GUARDED_BY(set_state) = false;  // the kernel has reported an event since its last change
+  bool dormant VIADUCT_GUARDED_BY(set_state) = false;  // deleted by the program, and kept (EpollSet::remove)
+  bool in_kernel VIADUCT_GUARDED_BY(set_state) = false;  // the kernel has this registration, too
+  // The kernel's next event may only come of the library's change of its registration.
+  bool echoes VIADUCT_GUARDED_BY(set_state) = false;
+  Told told VIADUCT_GUARDED_BY(set_state);
+  std::uint64_t call VIADUCT_GUARDED_BY(set_state) = 0;  // the last harvest that returned an event of it ...
+  int place VIADUCT_GUARDED_BY(set_state) = 0;  // ... and where
   std::atomic<short> interest{0};  // changes of the source that may concern the program
 
   // With the lock of the set's ready list.
@@ -77,19 +81,23 @@ struct Registration final : Watcher {
   // With inner's outer_mutex_.
   Registration* next_outer = nullptr;
 
-  short wanted() const { return static_cast<short>(program.events & 0xffff); }
-  bool has(std::uint32_t flag) const { return (program.events & flag) != 0; }
+  short wanted() const VIADUCT_REQUIRES(set_state) { return static_cast<short>(program.events & 0xffff); }
+  bool has(std::uint32_t flag) const VIADUCT_REQUIRES(set_state) { return (program.events & flag) != 0; }
   // The lane reports all but errors, and the kernel has reported none: making the same kernel registration again would
   // change nothing.
-  bool silent() const { return laned && !inherited && !spoke && kernel == KernelPlan{kSilent, true}; }
+  bool silent() const VIADUCT_REQUIRES(set_state) {
+    return laned && !inherited && !spoke && kernel == KernelPlan{kSilent, true};
+  }
 
   // The set needs this registration no more: the kernel answers for the socket for good, and its registration has the
   // program's own data, so no event with a token is on its way.
-  bool is_kernels_alone() const { return socket && !kernel.tokened && socket->stays_kernel_alone(); }
+  bool is_kernels_alone() const VIADUCT_REQUIRES(set_state) {
+    return socket && !kernel.tokened && socket->stays_kernel_alone();
+  }
 
   // The events that the kernel's registration has at the moment.
-  short kernels_part() const;
-  short answer(short kernel_says) const {
+  short kernels_part() const VIADUCT_REQUIRES(set_state);
+  short answer(short kernel_says) const VIADUCT_REQUIRES(set_state) {
     if (!socket || !concerned) return kernel_says;
     return event_bits::dressed(
         socket->answer(event_bits::plain(wanted()), event_bits::plain(kernel_says), fd), wanted());

@@ -16,13 +16,14 @@
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/threads.h"
 #include "sovia/socket/table.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
 
 // The changes of a socket that may cause an event of the registration: arriving data may bring POLLRDHUP and POLLPRI,
 // too, and errors always count.
-short interest_of(const Registration& r) {
+short interest_of(const Registration& r) VIADUCT_REQUIRES(set_state) {
   if (r.disabled) return 0;
   short interest = event_bits::plain(r.wanted());
   if (interest & (POLLRDHUP | POLLPRI)) interest |= POLLIN;
@@ -61,7 +62,7 @@ void refresh_watchers(Socket& socket) {
     if (EpollSetRef set = r.set->weak_from_this().lock()) places.push_back({std::move(set), r.fd});
   });
   for (const auto& [set, fd] : places) {
-    const std::lock_guard guard(set->mutex_);
+    const SetGuard guard(*set);
     Registration* const r = set->registrations_.find(fd);
     if (r == nullptr || r->socket.get() != &socket) continue;
     if (r->dormant) {
@@ -93,7 +94,7 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
     return libc::epoll_ctl(epfd, op, fd, event);
   }
 
-  const std::lock_guard guard(mutex_);
+  const SetGuard guard(*this);
   Registration* r = registrations_.find(fd);
   if (r != nullptr && (r->socket.get() != socket.get() || r->inner != inner)) {
     erase(*r);  // the descriptor has been reused
@@ -296,11 +297,11 @@ void EpollSet::forget_dormant(Registration& r) {
 }
 
 bool EpollSet::forget_dormant(int fd) {
-  const std::lock_guard guard(mutex_);
+  const SetGuard guard(*this);
   std::vector<Registration*> dormant;
   if (Registration* const r = registrations_.find(fd); r != nullptr && r->dormant) dormant.push_back(r);
   if (fd < 0) {
-    registrations_.any_of([&](Registration& r) {
+    registrations_.any_of([&](Registration& r) VIADUCT_REQUIRES(set_state) {
       if (r.dormant) dormant.push_back(&r);
       return false;
     });
@@ -310,7 +311,7 @@ bool EpollSet::forget_dormant(int fd) {
 }
 
 void EpollSet::closing(int fd, bool others) {
-  const std::lock_guard guard(mutex_);
+  const SetGuard guard(*this);
   Registration* r = registrations_.find(fd);
   if (r == nullptr) return;
   if (!r->inherited) {
@@ -331,8 +332,8 @@ void EpollSet::pass() {
   std::vector<int> fds;
   std::vector<EpollSetRef> inner;
   {
-    const std::lock_guard guard(mutex_);
-    registrations_.any_of([&](Registration& r) {
+    const SetGuard guard(*this);
+    registrations_.any_of([&](Registration& r) VIADUCT_REQUIRES(set_state) {
       fds.push_back(r.fd);
       if (r.inner) inner.push_back(r.inner);
       return false;
@@ -343,14 +344,14 @@ void EpollSet::pass() {
     const SocketRef socket = table::find(fd);
     if (socket) socket->leave_for_good(fd, Reason::kEpoll);
     // Bytes of the lane that are unread are this library's to tell of.
-    if (!socket || socket->unread(0) == 0) closing(fd, true);
+    if (!socket || socket->unread(fd) == 0) closing(fd, true);
   }
   wake_event_.remove(epfd_);
 }
 
 std::vector<EpollSetRef> EpollSet::outer_sets(int fd, bool any) {
   std::vector<EpollSetRef> sets;
-  const std::lock_guard guard(outer_mutex_);
+  const LockGuard guard(outer_mutex_);
   for (Registration* r = outer_; r != nullptr; r = r->next_outer) {
     if (!any && r->fd != fd) continue;
     if (EpollSetRef set = r->set->weak_from_this().lock()) sets.push_back(std::move(set));
@@ -364,7 +365,7 @@ void EpollSet::adopt_registrations() {
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", epfd_.load());
   FILE* info = fopen(path, "re");
   if (info == nullptr) return;
-  const std::lock_guard guard(mutex_);
+  const SetGuard guard(*this);
   char line[256];
   while (fgets(line, sizeof line, info) != nullptr) {
     int fd = -1;
@@ -419,7 +420,7 @@ void EpollSet::erase(Registration& r) {
 
 void Registration::watch() {
   if (inner) {
-    const std::lock_guard guard(inner->outer_mutex_);
+    const LockGuard guard(inner->outer_mutex_);
     next_outer = std::exchange(inner->outer_, this);
   } else if (socket) {
     socket->add(*this);
@@ -428,7 +429,7 @@ void Registration::watch() {
 
 void Registration::unwatch() {
   if (inner) {
-    const std::lock_guard guard(inner->outer_mutex_);
+    const LockGuard guard(inner->outer_mutex_);
     Registration** at = &inner->outer_;
     while (*at != this) at = &(*at)->next_outer;
     *at = next_outer;
@@ -449,9 +450,9 @@ bool EpollSet::has(const Watched& source) const {
 bool EpollSet::has_lanes() {
   if (lanes_ > 0) return true;
   if (nested_ == 0) return false;
-  const std::lock_guard guard(mutex_);
+  const SetGuard guard(*this);
   return registrations_.any_of(
-      [](const Registration& r) { return r.inner && r.inner->has_lanes(); });
+      [](const Registration& r) VIADUCT_REQUIRES(set_state) { return r.inner && r.inner->has_lanes(); });
 }
 
 // ------------------------------------------------------------------ the ready list
@@ -459,7 +460,7 @@ bool EpollSet::has_lanes() {
 void EpollSet::push(Registration& r, short changed) {
   list(r, changed);
   {
-    const std::lock_guard guard(outer_mutex_);
+    const LockGuard guard(outer_mutex_);
     for (Registration* w = outer_; w != nullptr; w = w->next_outer) w->set->push(*w, POLLIN);
   }
   if (has_raw_sleepers()) wake_event_.ring(epfd_);
@@ -473,7 +474,7 @@ void EpollSet::list(Registration& r, short pending) {
 void EpollSet::let_kernel_wait() {
   epoll_sets::Face* const face = epoll_sets::face_of(epfd_);
   if (face == nullptr || face->kernel_says_all) return;
-  const std::scoped_lock guard(mutex_, ready_.mutex());
+  const LockGuard guard(mutex_, ready_.mutex());
   if (quiet()) face->kernel_says_all = true;
 }
 
@@ -492,7 +493,7 @@ bool EpollSet::has_raw_sleepers() const {
 // Wakes the threads that sleep on the set, by the kernel.
 void EpollSet::wake_sleepers() {
   if (sleepers_ > 0 || has_raw_sleepers()) wake_event_.ring(epfd_);
-  const std::lock_guard guard(outer_mutex_);
+  const LockGuard guard(outer_mutex_);
   for (Registration* w = outer_; w != nullptr; w = w->next_outer) w->set->wake_sleepers();
 }
 
@@ -521,7 +522,7 @@ int change_wake_event(int epfd, int op, std::uint32_t events) {
 
 void SetWakeEvent::ring(int epfd) {
   const KeepErrno keep;
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   if (wake_event() < 0) return;
   rung_ = true;
   if (change_wake_event(epfd, EPOLL_CTL_MOD, EPOLLIN) != 0 && errno == ENOENT) {
@@ -531,7 +532,7 @@ void SetWakeEvent::ring(int epfd) {
 
 void SetWakeEvent::remove(int epfd) {
   const KeepErrno keep;
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   rung_ = false;
   change_wake_event(epfd, EPOLL_CTL_DEL, 0);
 }
@@ -539,7 +540,7 @@ void SetWakeEvent::remove(int epfd) {
 short SetWakeEvent::without(int epfd, short kernel_says) {
   const KeepErrno keep;
   {
-    const std::lock_guard guard(mutex_);
+    const LockGuard guard(mutex_);
     if (!rung_) return kernel_says;
     rung_ = false;
     change_wake_event(epfd, EPOLL_CTL_MOD, 0);
@@ -554,16 +555,17 @@ short EpollSet::without_wake_event(int epfd, short kernel_says) {
 }
 
 // ------------------------------------------------------------------ fork
-bool EpollSet::try_lock_for_fork() {
+// The locks are held over fork.
+bool EpollSet::try_lock_for_fork() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   return std::try_lock(mutex_, outer_mutex_, ready_.mutex(), wake_event_.mutex()) < 0;
 }
 
-void EpollSet::unlock_after_fork(bool in_child) {
+void EpollSet::unlock_after_fork(bool in_child) VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   if (in_child) {
     sleepers_ = 0;
     raw_sleepers_ = 0;
     wake_event_.forget();  // it may be the parent's
-    registrations_.any_of([](Registration& r) {
+    registrations_.any_of([](Registration& r) VIADUCT_REQUIRES(set_state) {
       r.inherited = true;
       return false;
     });

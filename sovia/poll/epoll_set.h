@@ -16,9 +16,8 @@
 // The ready list has the registrations whose lane may have an event; Registration::changed() puts them there. A look at
 // the list takes off registrations whose lane has no event after all.
 //
-// Locks, in this order: mutex_ of an outer set, mutex_ of a set in it, the lock of a socket's
-// watchers, outer_mutex_ of an inner set, that of an outer set, the lock of a ready list. Sockets' own
-// locks may be taken inside mutex_; nothing here is locked while a thread waits.
+// lock_order.h has the order of locks. Of mutex_ that of an outer set comes first, of outer_mutex_ that of an inner set.
+// Nothing here is locked while a thread waits.
 #ifndef VIADUCT_SOVIA_POLL_EPOLL_SET_H
 #define VIADUCT_SOVIA_POLL_EPOLL_SET_H
 
@@ -29,13 +28,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "sovia/lane/waiting.h"
 #include "sovia/poll/ready_list.h"
 #include "sovia/poll/registration_table.h"
 #include "sovia/socket/socket.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
@@ -46,12 +45,12 @@ class SetWakeEvent {
   // The kernel's events of the set's descriptor without those of the wake event, which is disarmed.
   short without(int epfd, short kernel_says);
   void remove(int epfd);
-  void forget() { rung_ = false; }
-  std::mutex& mutex() { return mutex_; }
+  void forget() VIADUCT_REQUIRES(mutex()) { rung_ = false; }
+  Mutex& mutex() VIADUCT_RETURN_CAPABILITY(mutex_) { return mutex_; }
 
  private:
-  std::mutex mutex_;
-  bool rung_ = false;  // false: certainly not armed
+  Mutex mutex_ SOVIA_LOCK_ORDER(outer_sets, ready);
+  bool rung_ VIADUCT_GUARDED_BY(mutex_) = false;  // false: certainly not armed
 };
 
 // The state that a harvest of a set's events (epoll_wait.cc) leaves to the next one, and to its own steps.
@@ -103,11 +102,12 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   // The sets that this one is in by its descriptor `fd`, or by any.
   std::vector<EpollSetRef> outer_sets(int fd, bool any);
 
-  bool try_lock_for_fork();
+  bool try_lock_for_fork();  // all its locks; false: none
   void unlock_after_fork(bool in_child);
 
  private:
   friend struct Registration;
+  friend class SetGuard;
   friend void refresh_watchers(Socket& socket);
 
   // Whether the kernel knows all events for now. The set notices when that changes, and wakes its sleepers.
@@ -118,28 +118,32 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   int wait_in_kernel(int epfd, epoll_event* events, int most, std::uint64_t deadline,
                      const sigset_t* mask);
   int harvest(int epfd, epoll_event* events, int most);
-  int collect(epoll_event* events, int begin, int most);
-  short look_again(Registration* r, short pending);
-  void refresh_changed();
-  int ask_kernel(int epfd, epoll_event* events, int begin, int most);
-  int translate(epoll_event* events, int begin, int end);
-  void emit(Registration& r, short answer, epoll_event* events, int& count);
+  int collect(epoll_event* events, int begin, int most) VIADUCT_REQUIRES(mutex_, set_state);
+  short look_again(Registration* r, short pending) VIADUCT_REQUIRES(mutex_, set_state);
+  void refresh_changed() VIADUCT_REQUIRES(mutex_, set_state);
+  int ask_kernel(int epfd, epoll_event* events, int begin, int most) VIADUCT_REQUIRES(mutex_, set_state);
+  int translate(epoll_event* events, int begin, int end) VIADUCT_REQUIRES(mutex_, set_state);
+  void emit(Registration& r, short answer, epoll_event* events, int& count)
+      VIADUCT_REQUIRES(mutex_, set_state);
 
-  int add(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket, EpollSetRef inner);
+  int add(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket, EpollSetRef inner)
+      VIADUCT_REQUIRES(mutex_, set_state);
   int modify(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,
-             EpollSetRef inner);
-  int remove(int epfd, int fd, epoll_event* event, Registration* r);
-  int enter(int op, Registration& r);
-  int arm(Registration& r, int op);
-  int look_at_once(Registration& r);
-  KernelPlan plan(Registration& r);
-  bool refresh(Registration& r, bool anew);
-  int apply(Registration& r, int op, const KernelPlan& plan);
-  void mute(Registration& r);
-  void forget_dormant(Registration& r);
+             EpollSetRef inner)
+      VIADUCT_REQUIRES(mutex_, set_state);
+  int remove(int epfd, int fd, epoll_event* event, Registration* r) VIADUCT_REQUIRES(mutex_, set_state);
+  int enter(int op, Registration& r) VIADUCT_REQUIRES(mutex_, set_state);
+  int arm(Registration& r, int op) VIADUCT_REQUIRES(mutex_, set_state);
+  int look_at_once(Registration& r) VIADUCT_REQUIRES(mutex_, set_state);
+  KernelPlan plan(Registration& r) VIADUCT_REQUIRES(mutex_, set_state);
+  bool refresh(Registration& r, bool anew) VIADUCT_REQUIRES(mutex_, set_state);
+  int apply(Registration& r, int op, const KernelPlan& plan) VIADUCT_REQUIRES(mutex_, set_state);
+  void mute(Registration& r) VIADUCT_REQUIRES(mutex_, set_state);
+  void forget_dormant(Registration& r) VIADUCT_REQUIRES(mutex_, set_state);
 
-  Registration& insert(int fd, SocketRef socket, EpollSetRef inner, const epoll_event& event);
-  void erase(Registration& r);
+  Registration& insert(int fd, SocketRef socket, EpollSetRef inner, const epoll_event& event)
+      VIADUCT_REQUIRES(mutex_, set_state);
+  void erase(Registration& r) VIADUCT_REQUIRES(mutex_, set_state);
 
   void push(Registration& r, short changed);
   void list(Registration& r, short pending);
@@ -152,16 +156,28 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   std::atomic<int> sleepers_{0};     // threads in wait_for
   std::atomic<int> raw_sleepers_{0};  // threads in the kernel's epoll_wait
 
-  std::mutex mutex_;  // for what follows
-  RegistrationTable registrations_;
-  Harvest harvest_;
+  Mutex mutex_ SOVIA_LOCK_ORDER(fork, sets);
+  RegistrationTable registrations_ VIADUCT_GUARDED_BY(mutex_);
+  Harvest harvest_ VIADUCT_GUARDED_BY(mutex_);
 
   ReadyList ready_;
 
-  std::mutex outer_mutex_;
-  Registration* outer_ = nullptr;  // this set's registrations in other sets
+  Mutex outer_mutex_ SOVIA_LOCK_ORDER(watchers, outer_sets);
+  Registration* outer_ VIADUCT_GUARDED_BY(outer_mutex_) = nullptr;  // this set's registrations in other sets
 
   SetWakeEvent wake_event_;
+};
+
+// Locks a set, with its registrations, to the end of the block.
+class VIADUCT_SCOPED_CAPABILITY SetGuard {
+ public:
+  explicit SetGuard(EpollSet& set) VIADUCT_ACQUIRE(set.mutex_, set_state) : mutex_(set.mutex_) { mutex_.lock(); }
+  ~SetGuard() VIADUCT_RELEASE() { mutex_.unlock(); }
+  SetGuard(const SetGuard&) = delete;
+  SetGuard& operator=(const SetGuard&) = delete;
+
+ private:
+  Mutex& mutex_;
 };
 
 // Brings the kernel's registrations of the socket up to date, without waiting for the threads that use the sets. With
@@ -227,8 +243,8 @@ void closing_range(unsigned first, unsigned last);
 // kernel's part of each.
 void forget_dormant();
 
-// Around fork, after lanes have been left. In between, no set can be used.
-void before_fork();
+// Around fork, after lanes have been left. In between, no set can be used. False: a thread uses one now.
+bool try_before_fork();
 void after_fork(bool in_child);
 
 }  // namespace epoll_sets

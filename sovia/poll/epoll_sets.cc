@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "sovia/process/once.h"
 #include "sovia/process/seccomp.h"
 #include "sovia/socket/table.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
@@ -27,8 +27,8 @@ constinit std::array<Face, kFaces> g_faces{};
 namespace {
 
 struct Table {
-  std::mutex mutex;
-  std::unordered_map<int, EpollSetRef> sets;
+  Mutex mutex;
+  std::unordered_map<int, EpollSetRef> sets VIADUCT_GUARDED_BY(mutex);
 };
 
 // Never destroyed: programs close descriptors while they exit.
@@ -55,7 +55,7 @@ void enter(int fd, EpollSetRef set) {
   Table& table = table_of_sets();
   EpollSetRef old;  // to be destroyed without the lock
   {
-    const std::lock_guard guard(table.mutex);
+    const LockGuard guard(table.mutex);
     EpollSetRef& entry = table.sets[fd];
     old = std::exchange(entry, std::move(set));
     if (!old) ++g_count;
@@ -66,7 +66,7 @@ void enter(int fd, EpollSetRef set) {
 // Takes the descriptor's set out of the table, if any; `last` if no other descriptor of the process has the set.
 EpollSetRef take(int fd, bool& last) {
   Table& table = table_of_sets();
-  const std::lock_guard guard(table.mutex);
+  const LockGuard guard(table.mutex);
   const auto found = table.sets.find(fd);
   if (found == table.sets.end()) return nullptr;
   EpollSetRef set = std::move(found->second);
@@ -87,7 +87,7 @@ std::vector<EpollSetRef> all_sets() {
   std::vector<EpollSetRef> sets;
   if (g_count.load(std::memory_order_acquire) == 0) return sets;
   Table& table = table_of_sets();
-  const std::lock_guard guard(table.mutex);
+  const LockGuard guard(table.mutex);
   for (const auto& [fd, set] : table.sets) sets.push_back(set);
   return sets;
 }
@@ -105,7 +105,7 @@ bool is_epoll(int fd) {
 // A descriptor of the same set that is in the table, or -1. The kernel may refuse to compare them.
 int another_of(int fd) {
   Table& table = table_of_sets();
-  const std::lock_guard guard(table.mutex);
+  const LockGuard guard(table.mutex);
   for (const auto& [other, set] : table.sets) {
     constexpr int kFile = 0;
     if (syscall(SYS_kcmp, getpid(), getpid(), kFile, other, fd) == 0) return other;
@@ -125,7 +125,7 @@ bool knows(int fd) {
 EpollSetRef find(int fd) {
   if (!knows(fd)) return nullptr;
   Table& table = table_of_sets();
-  const std::lock_guard guard(table.mutex);
+  const LockGuard guard(table.mutex);
   const auto found = table.sets.find(fd);
   return found == table.sets.end() ? nullptr : found->second;
 }
@@ -189,7 +189,7 @@ void closing_range(unsigned first, unsigned last) {
   std::vector<int> closed;
   {
     Table& table = table_of_sets();
-    const std::lock_guard guard(table.mutex);
+    const LockGuard guard(table.mutex);
     for (const auto& [fd, set] : table.sets) {
       const auto number = static_cast<unsigned>(fd);
       if (number >= first && number <= last) closed.push_back(fd);
@@ -210,7 +210,7 @@ void adopt_registrations() {
 namespace {
 
 // A set may have several descriptors.
-std::vector<EpollSet*> each_once(const Table& table) {
+std::vector<EpollSet*> each_once(const Table& table) VIADUCT_REQUIRES(table.mutex) {
   std::vector<EpollSet*> sets;
   for (const auto& [epfd, set] : table.sets) {
     if (std::find(sets.begin(), sets.end(), set.get()) == sets.end()) sets.push_back(set.get());
@@ -220,26 +220,30 @@ std::vector<EpollSet*> each_once(const Table& table) {
 
 }  // namespace
 
-// Locks all sets or none: threads may lock sets that are in each other in any order.
-void before_fork() {
+// Locks all sets or none: threads may lock sets that are in each other in any order. They are
+// held over fork.
+bool try_before_fork() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   Table& table = table_of_sets();
-  table.mutex.lock();
-  for (;; sched_yield()) {
-    if (!Watched::try_lock_for_fork()) continue;
-    std::vector<EpollSet*> locked;
-    bool all = true;
-    for (EpollSet* const set : each_once(table)) {
-      all = set->try_lock_for_fork();
-      if (!all) break;
-      locked.push_back(set);
-    }
-    if (all) return;
-    for (EpollSet* set : locked) set->unlock_after_fork(false);
-    Watched::unlock_after_fork();
+  if (!table.mutex.try_lock()) return false;
+  if (!Watched::try_lock_for_fork()) {
+    table.mutex.unlock();
+    return false;
   }
+  std::vector<EpollSet*> locked;
+  bool all = true;
+  for (EpollSet* const set : each_once(table)) {
+    all = set->try_lock_for_fork();
+    if (!all) break;
+    locked.push_back(set);
+  }
+  if (all) return true;
+  for (EpollSet* const set : locked) set->unlock_after_fork(false);
+  Watched::unlock_after_fork();
+  table.mutex.unlock();
+  return false;
 }
 
-void after_fork(bool in_child) {
+void after_fork(bool in_child) VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   Table& table = table_of_sets();
   for (EpollSet* const set : each_once(table)) set->unlock_after_fork(in_child);
   Watched::unlock_after_fork();

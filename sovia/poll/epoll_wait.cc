@@ -18,9 +18,14 @@ namespace {
 
 constexpr int kChanged = -2;  // the set is not the kernel's alone any more
 
+// The news of a lane's change: behind the end that was told no more can come to be read.
+short news_of(const Registration& r, short pending) VIADUCT_REQUIRES(set_state) {
+  return r.told.has_end() ? static_cast<short>(pending & ~POLLIN) : pending;
+}
+
 // Whether an edge-triggered program is to be told: of news (`cause`), of what it does not know, or of what a call has
 // found no more of since.
-bool has_news(Registration& r, short answer, short cause) {
+bool has_news(Registration& r, short answer, short cause) VIADUCT_REQUIRES(set_state) {
   const short bits = event_bits::plain(answer);
   if (!r.socket) return (bits & (cause | POLLERR | POLLHUP)) != 0;
   short known = r.told.events;
@@ -106,7 +111,7 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
 int EpollSet::go_on_waiting(int epfd, epoll_event* events, int most, int count, bool look_only,
                             std::uint64_t deadline) {
   {
-    const std::lock_guard guard(mutex_);
+    const SetGuard guard(*this);
     ++harvest_.call;
     count = translate(events, 0, count);
   }
@@ -124,7 +129,7 @@ int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint6
       count = kernel_wait(epfd, events, most, deadline, mask);
     }
     if (count <= 0) return count;
-    const std::lock_guard guard(mutex_);
+    const SetGuard guard(*this);
     ++harvest_.call;
     count = translate(events, 0, count);
     if (count > 0) return count;
@@ -136,7 +141,7 @@ int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint6
 // arrivals were taken in a moment ago, or at the place of the wake event, which was rung when they came earlier. If the
 // kernel's fill the room, the lanes' come first the next time.
 int EpollSet::harvest(int epfd, epoll_event* events, int most) {
-  const std::lock_guard guard(mutex_);
+  const SetGuard guard(*this);
   ++harvest_.call;
   refresh_changed();
   const int lanes_first = std::exchange(harvest_.kernel_filled, false) ? collect(events, 0, most) : 0;
@@ -215,7 +220,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
     if (r->has(EPOLLET)) {
       const short pending = ready_.take(*r);
       if ((pending & kRouteChange) != 0) list(*r, kRouteChange);  // the next harvest's
-      cause |= static_cast<short>(pending & ~kRouteChange);
+      cause |= static_cast<short>(news_of(*r, pending) & ~kRouteChange);
     }
     const short answer = r->answer(said);
     if (answer == 0 || (r->disabled && r->call != harvest_.call)) {
@@ -241,7 +246,7 @@ int EpollSet::collect(epoll_event* events, int begin, int most) {
     }
     short answer = look_again(r, pending);
     if (answer == 0) continue;
-    if (r->has(EPOLLET) && !has_news(*r, answer, pending)) continue;
+    if (r->has(EPOLLET) && !has_news(*r, answer, news_of(*r, pending))) continue;
     // The kernel has no room to tell of its part.
     const bool last = count + 1 == most && !r->has(EPOLLET);
     if (last && (r->kernel.events & kKernelsPart) != 0) answer |= r->answer(r->kernels_part());
@@ -253,7 +258,7 @@ int EpollSet::collect(epoll_event* events, int begin, int most) {
 
 bool EpollSet::yields() {
   if (!maybe_ready()) return false;
-  const std::lock_guard guard(mutex_);
+  const SetGuard guard(*this);
   refresh_changed();
   for (int left = ready_.size(); left > 0; --left) {
     short pending;

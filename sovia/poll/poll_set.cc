@@ -122,7 +122,7 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
     progress();
     adapt();
     const int lanes = answer_from_lanes();
-    if (lanes > 0 && on_lanes_ == live_ && (asked || kernel_can_wait())) return lanes;
+    if (lanes > 0 && on_lanes_ == live_ && (asked || kernel_can_wait()) && !asked_in_vain()) return lanes;
 
     // Without events of lanes the sleep asks the kernel, too.
     if (last || lanes > 0 || spin_ || size_ > kFewToSleepOn) {
@@ -163,9 +163,8 @@ bool PollSet::ready() {
       if (counted(item.wanted, item.answer(0, -1)) != 0) return true;
       continue;
     }
-    const short wanted = event_bits::plain(item.wanted);
     if (counted(item.wanted, item.answer(0, -1)) != 0) return true;
-    if (item.socket->ask_kernel(wanted) != item.asked) return true;
+    if (item.socket->routes() != item.routes) return true;
   }
   return false;
 }
@@ -203,6 +202,7 @@ void PollSet::adapt() {
       continue;
     }
     const short wanted = event_bits::plain(item.wanted);
+    item.routes = item.socket->routes();
     item.asked = item.socket->ask_kernel(wanted);
     fds_[item.place].events = item.asked;
     spin_ |= item.asked != wanted;
@@ -245,7 +245,7 @@ bool PollSet::kernel_can_wait() {
 bool PollSet::asked_in_vain() const {
   for (std::size_t i = 0; i < item_count_; ++i) {
     const Item& item = items_[i];
-    if (item.socket && item.socket->ask_kernel(event_bits::plain(item.wanted)) != item.asked) return true;
+    if (item.socket && item.socket->routes() != item.routes) return true;
   }
   return false;
 }

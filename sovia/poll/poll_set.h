@@ -59,6 +59,7 @@ class PollSet final : private WaitCondition {
     std::size_t place = 0;
     short wanted = 0;  // by the program, with its own names of the bits
     short asked = 0;   // of the kernel
+    std::uint32_t routes = 0;  // of the socket, when that was decided
     SocketRef socket;  // either this
     EpollSetRef set;   // or this
     datagram::DatagramRef datagrams;  // or this: the kernel is asked for all, the lanes may have more to read

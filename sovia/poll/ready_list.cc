@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "xdp/mutex.h"
+
 namespace viaduct::sovia {
 
 bool ReadyList::add(Registration& r, short pending) {
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   if ((pending & kRouteChange) != 0) route_change_ = true;
   r.pending |= pending;
   if (r.listed) return false;
@@ -19,7 +21,7 @@ bool ReadyList::add(Registration& r, short pending) {
 }
 
 Registration* ReadyList::pop(short& pending) {
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   Registration* r = first_;
   if (r == nullptr) return nullptr;
   unlink(*r);
@@ -28,12 +30,12 @@ Registration* ReadyList::pop(short& pending) {
 }
 
 void ReadyList::remove(Registration& r) {
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   if (r.listed) unlink(r);
 }
 
 short ReadyList::take(Registration& r) {
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   if (r.listed) unlink(r);
   return std::exchange(r.pending, short{0});
 }

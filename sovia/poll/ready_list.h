@@ -3,9 +3,10 @@
 #define VIADUCT_SOVIA_POLL_READY_LIST_H
 
 #include <atomic>
-#include <mutex>
 
 #include "sovia/poll/epoll_registration.h"
+#include "sovia/process/lock_order.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
@@ -22,16 +23,17 @@ class ReadyList {
   // As remove(); returns the registration's changes.
   short take(Registration& r);
 
-  std::mutex& mutex() { return mutex_; }
+  Mutex& mutex() VIADUCT_RETURN_CAPABILITY(mutex_) { return mutex_; }
 
  private:
-  void unlink(Registration& r);
+  void unlink(Registration& r) VIADUCT_REQUIRES(mutex_);
 
   std::atomic<int> size_{0};
   std::atomic<bool> route_change_{false};
-  std::mutex mutex_;  // for what follows
-  Registration* first_ = nullptr;
-  Registration* last_ = nullptr;
+  // Guards, of the registrations, what belongs to the list.
+  Mutex mutex_ SOVIA_LOCK_ORDER(outer_sets, ready);
+  Registration* first_ VIADUCT_GUARDED_BY(mutex_) = nullptr;
+  Registration* last_ VIADUCT_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace viaduct::sovia

@@ -37,7 +37,7 @@ class RegistrationTable {
   void erase(Registration& r);
   // Calls visit(registration) until it returns true.
   template <class Visit>
-  bool any_of(Visit&& visit) const {
+  bool any_of(Visit&& visit) const VIADUCT_REQUIRES(set_state) {
     for (const auto& [fd, r] : by_fd_) {
       if (visit(*r)) return true;
     }

@@ -61,7 +61,7 @@ constexpr Row kRows[] = {
     {"ZCOPY", Handling::kSingle, kCopyAll, 32, 16, false, kZcopyFrom},
 };
 
-constexpr const char* kRoutes[] = {"auto", "lane", "kernel"};
+constexpr const char* kRoutes[] = {"auto", "lane", "kernel", "pure"};
 
 void take(const Row& row, Options& options) {
   options.config = row.name;
@@ -72,7 +72,7 @@ void take(const Row& row, Options& options) {
   options.combine = row.combine;
   options.rendezvous = row.rendezvous;
   options.messages = row.rendezvous != kCopyAll;
-  options.route = kRouteLane;
+  options.route = kRoutePure;
   options.combine_timer = 1;
   options.combine_us = kPaperTimerUs;
   options.strict_window = 1;
@@ -112,7 +112,7 @@ bool parse(const char* text, Unit unit, std::uint64_t* value) {
 void describe_refusal(char* message, std::size_t room, const char* variable, const char* given, Unit unit,
                       std::uint64_t least, std::uint64_t most, std::uint64_t used) {
   if (unit == Unit::kRoute) {
-    snprintf(message, room, "%s=%.40s: not auto, lane or kernel; %s is used", variable, given, kRoutes[used]);
+    snprintf(message, room, "%s=%.40s: not auto, lane, kernel or pure; %s is used", variable, given, kRoutes[used]);
     return;
   }
   snprintf(message, room, "%s=%.40s: not a number from %" PRIu64 " to %" PRIu64 "; %" PRIu64 " is used", variable, given,

@@ -22,14 +22,14 @@ inline constexpr std::uint64_t kZcopyFrom = 16384;   // rendezvous of ZCOPY
 inline constexpr std::uint64_t kPaperTimerUs = 100'000;  // the timer of COMBINE
 
 // SOVIA_ROUTE
-inline constexpr std::uint64_t kRouteAuto = 0, kRouteLane = 1, kRouteKernel = 2;
+inline constexpr std::uint64_t kRouteAuto = 0, kRouteLane = 1, kRouteKernel = 2, kRoutePure = 3;
 
 // X(member, variable, default, least, most, unit, description) Units: kFlag is 0 or 1; kBytes knows the suffixes k, M
 // and G, and "all" for the greatest value; kRoute has names.
 #define SOVIA_OPTIONS(X)                                                                         \
   X(lanes, "SOVIA_LANES", 1, 0, 1, kFlag, "open lanes; 0: everything goes through the kernel")   \
-  X(route, "SOVIA_ROUTE", kRouteAuto, kRouteAuto, kRouteKernel, kRoute,                             \
-    "auto, lane or kernel: where data goes; auto: where more of it is moved")                     \
+  X(route, "SOVIA_ROUTE", kRouteAuto, kRouteAuto, kRoutePure, kRoute,                               \
+    "auto, lane, kernel or pure: where data goes; pure: on lanes from the first byte on")         \
   X(remember, "SOVIA_REMEMBER", 1, 0, 1, kFlag,                                                    \
     "keep what trials of routes have found for the next programs")                                \
   X(local, "SOVIA_LOCAL", 1, 0, 1, kFlag,                                                        \

@@ -5,7 +5,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "sovia/process/seccomp.h"
 #include "sovia/process/wake_event.h"
 #include "sovia/sovia.h"
+#include "xdp/mutex.h"
 
 using namespace viaduct::sovia;
 
@@ -39,7 +39,7 @@ struct Wanted {
   std::atomic<int> flags{0};
 };
 constinit Wanted g_wanted[NSIG];
-constinit std::mutex g_lock;                  // for changes of g_wanted
+constinit Mutex g_lock;                  // for changes of g_wanted
 constinit std::atomic<bool> g_breaks[NSIG]{};  // siginterrupt(3) has been called for the signal
 constinit std::atomic<pid_t> g_process{0};
 
@@ -147,7 +147,7 @@ void translate(struct sigaction& action, Handler handler, int flags) {
 int set(int signal, const struct sigaction* action, struct sigaction* before) {
   Wanted& wanted = g_wanted[signal];
   const AllBlocked blocked;  // a signal handler that took the same lock would deadlock
-  const std::scoped_lock guard(g_lock);
+  const LockGuard guard(g_lock);
   const Handler old_handler = wanted.handler.load();
   const int old_flags = wanted.flags.load();
   struct sigaction given;
@@ -213,7 +213,7 @@ Alarm::~Alarm() {
 }
 
 void after_fork_in_child() {
-  new (&g_lock) std::mutex;
+  new (&g_lock) Mutex;
   g_process.store(getpid());
 }
 

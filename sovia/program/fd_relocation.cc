@@ -1,7 +1,5 @@
 #include "sovia/program/fd_relocation.h"
 
-#include <mutex>
-
 #include "sovia/background/background.h"
 #include "sovia/datagram/datagram_table.h"
 #include "sovia/process/libc.h"
@@ -10,14 +8,15 @@
 #include "sovia/socket/fork_handoff.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
 bool give_way(int fd) {
-  static constinit std::mutex lock;
+  static constinit Mutex lock;
   const KeepErrno keep;
   const signals::Inside inside;
-  const std::scoped_lock guard(lock);
+  const LockGuard guard(lock);
   if (!own_descriptors::is_of_vipl(fd)) return !own_descriptors::has(fd);
   table::for_each([](int each, Socket& socket) {
     socket.leave(each, Reason::kResources);

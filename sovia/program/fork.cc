@@ -1,6 +1,5 @@
 #include "sovia/program/fork.h"
 
-#include <mutex>
 #include <vector>
 
 #include "sovia/background/background.h"
@@ -10,6 +9,7 @@
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
+#include "sovia/process/lock_order.h"
 #include "sovia/process/signals.h"
 #include "sovia/program/inheritance.h"
 #include "sovia/socket/fallback.h"
@@ -17,6 +17,7 @@
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
 #include "sovia/sovia.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::fork {
 namespace {
@@ -29,8 +30,8 @@ struct Held {
 using HeldSockets = std::vector<Held>;
 
 // Lets one fork run at a time: held from before() to in_parent() and in_child().
-constinit std::mutex g_forking;
-constinit HeldSockets* g_held = nullptr;
+constinit Mutex g_forking VIADUCT_ACQUIRED_BEFORE(lock_order::fork);
+constinit HeldSockets* g_held VIADUCT_GUARDED_BY(g_forking) = nullptr;
 // The sockets that this thread's last fork shared, until it is known that there is a child.
 constinit thread_local HeldSockets* t_shared = nullptr;
 
@@ -63,7 +64,8 @@ void leave_and_share(HeldSockets& held, Reason why) {
 
 }  // namespace
 
-void before() {
+// Locks what the two functions below unlock.
+void before() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   signals::Inside::enter();
   g_forking.lock();
   const KeepErrno keep;
@@ -83,7 +85,7 @@ void before() {
   background::before_fork();
 }
 
-void in_parent() {
+void in_parent() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   background::after_fork_in_parent();
   t_shared = g_held;
   g_held = nullptr;
@@ -91,7 +93,7 @@ void in_parent() {
   signals::Inside::leave();
 }
 
-void in_child() {
+void in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   const KeepErrno keep;
   background::after_fork_in_child();
   counters::after_fork_in_child();

@@ -4,11 +4,12 @@
 
 #include <atomic>
 
+#include "sovia/socket/stream_locks.h"
+
 namespace viaduct::sovia {
 
 struct FallbackState {
-  bool done = false;  // fall_back() has run for the present lane; changed under both locks
-  std::atomic<bool> peer_ended{false};  // the peer was killed
+  bool done VIADUCT_GUARDED_BY(either_stream) = false;  // fall_back() has run for the present lane
   std::atomic<bool> watched{false};     // by the background thread (be_watched())
 };
 

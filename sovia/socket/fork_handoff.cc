@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/stat.h>
 
-#include <mutex>
 #include <new>
 
 #include "sovia/lane/tcp_route.h"
@@ -14,6 +13,7 @@
 #include "sovia/socket/fallback.h"
 #include "sovia/socket/inherited_bytes.h"
 #include "sovia/socket/lane_endpoint.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -45,67 +45,90 @@ void renew(T& object) {
   new (&object) T;
 }
 
-// Moves unread bytes that this process alone can read to shared memory: the rest of inherited bytes, then the kernel's
-// bytes that come before the lane's, then the lane's. Both locked.
-void gather_unread(Socket& socket, int fd) {
-  if (socket.link.end == nullptr) return;
-  // A reset drops the kernel's bytes. The lane's can still be read, if none of the kernel's come before them.
-  if (socket.reset && socket.rx.route != Phase::kLane) return;
+// The bytes that come next before the record or the end of the lane: the kernel's, then the lane's. `in_kernel`: of the
+// former.
+std::size_t next_bytes(Socket& socket, std::size_t& in_kernel) SOVIA_RX_LOCKED(socket) {
   Lane& lane = socket.link.end->lane;
-  std::size_t bytes;
-  {
-    const std::scoped_lock lane_guard(lane.lock());
-    socket.settle_receiving(lane);
-    bytes = lane.rx.unread();
-  }
-  RxStream& rx = socket.rx;
-  // A process without a lane takes the kernel's next bytes for the record, so the kernel's bytes before it move too.
-  const bool drains = socket.fallback.done && rx.route == Phase::kDrain && rx.inherited != nullptr;
-  if (bytes == 0 && !drains) return;
-  const std::size_t rest = rx.inherited_left();
-  const std::size_t before = rx.route == Phase::kDrain ? rx.kernel_left : 0;
-  InheritedBytes* const inherited_bytes = make_inherited_bytes(rest + before + bytes);
-  std::size_t at = 0;
-  if (inherited_bytes != nullptr) {
-    const iovec first{inherited_bytes->data(), rest};
-    if (rest != 0) at = read_inherited_bytes(*rx.inherited, &first, 1, 0, false);
-    const std::size_t got = receive_all(fd, inherited_bytes->data() + at, before);
-    at += got;
-    rx.kernel_read += got;
-    if (got == before) {
-      const std::scoped_lock lane_guard(lane.lock());
-      const iovec all{inherited_bytes->data() + at, bytes};
-      const std::size_t read = lane.rx.read(&all, 1, 0, false);
-      if (read != bytes) reset_connection(socket, fd);
-      at += read;
-      rx.kernel_left = 0;
-    } else {
-      reset_connection(socket, fd);
+  const LockGuard lane_guard(lane.lock());
+  socket.settle_receiving(lane);
+  in_kernel = 0;
+  if (const auto first = lane.rx.first()) in_kernel = *first - socket.rx.kernel_read;
+  return in_kernel + (socket.rx.on_lane || in_kernel != 0 ? lane.rx.unread_here(true) : 0);
+}
+
+// Takes a record behind which the lane has brought more: the kernel has it, or gets it soon. False: it has not.
+bool takes_record(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
+  constexpr int kTries = 200;
+  for (int i = 0; i < kTries; ++i) {
+    {
+      Lane& lane = socket.link.end->lane;
+      const LockGuard lane_guard(lane.lock());
+      socket.settle_receiving(lane);
+      if (!socket.rx.record().is_expected() || lane.rx.unread() == 0) return true;
     }
-    inherited_bytes->set_bytes(at);
-    counters::add(Counter::kInheritedBytes, at);
-    if (rx.inherited != nullptr) rx.inherited->move_record(*inherited_bytes);
-    rx.replace_inherited(inherited_bytes);
-  } else {
-    reset_connection(socket, fd);
+    if (take_record(socket, fd)) continue;
+    pollfd one{fd, POLLIN, 0};
+    libc::poll(&one, 1, 1);
   }
-  // The lane's rest is dropped after a reset: a process that went on without the lost bytes would take what follows for
-  // them.
-  if (socket.reset) {
-    const std::scoped_lock lane_guard(lane.lock());
-    lane.rx.discard(lane.rx.unread());
+  return false;
+}
+
+// Moves unread bytes that this process alone can read to shared memory: the rest of inherited bytes, then what the lane
+// has brought, and the kernel's bytes before.
+void gather_unread(Socket& socket, int fd) SOVIA_BOTH_LOCKED(socket) {
+  if (socket.link.end != nullptr) {
+    Lane& lane = socket.link.end->lane;
+    std::size_t in_kernel;
+    // A reset drops the kernel's bytes. The lane's can still be read, if none of the kernel's come before them.
+    while (const std::size_t bytes = next_bytes(socket, in_kernel)) {
+      if (socket.reset && in_kernel != 0) break;
+      const std::size_t rest = socket.rx.inherited_left();
+      InheritedBytes* const gathered = make_inherited_bytes(rest + bytes);
+      if (gathered == nullptr) {
+        reset_connection(socket, fd);
+        break;
+      }
+      const iovec first{gathered->data(), rest};
+      std::size_t at = rest != 0 ? read_inherited_bytes(*socket.rx.inherited, &first, 1, 0, false) : 0;
+      const std::size_t got = receive_all(fd, gathered->data() + at, in_kernel);
+      at += got;
+      socket.rx.kernel_read += got;
+      if (got == in_kernel) {
+        const LockGuard lane_guard(lane.lock());
+        socket.settle_receiving(lane);
+        const iovec all{gathered->data() + at, bytes - got};
+        at += lane.rx.read(&all, 1, 0, false);
+      } else {
+        reset_connection(socket, fd);
+      }
+      gathered->set_bytes(at);
+      counters::add(Counter::kInheritedBytes, at);
+      socket.rx.replace_inherited(gathered);
+      if (got != in_kernel) break;
+      if (!takes_record(socket, fd)) reset_connection(socket, fd);
+    }
+    const LockGuard lane_guard(lane.lock());
+    // After a reset the lane's rest is dropped: a process that went on without the lost bytes would take what follows for
+    // them.
+    if (socket.reset) lane.rx.drop_all();
+    socket.settle_receiving(lane);
+    background::look_at(*socket.link.end);
   }
-  socket.receiving_changed(RouteEvent::kLaneEnded);
-  background::look_at(*socket.link.end);
+  // Others have to know of the record.
+  if (socket.rx.record().is_expected() && socket.rx.inherited == nullptr) {
+    InheritedBytes* const none = make_inherited_bytes(0);
+    if (none == nullptr) return reset_connection(socket, fd);
+    socket.rx.replace_inherited(none);
+  }
 }
 
 }  // namespace
 
 void share(Socket& socket, int fd) {
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   gather_unread(socket, fd);
   // The bytes and the record get a file: each process can pass that on without taking it from the others.
-  if (socket.rx.inherited != nullptr && socket.rx.inherited->expects_record()) file_of(socket.rx.inherited);
+  if (socket.rx.record().is_expected()) file_of(socket.rx.inherited);
   if (socket.link.end != nullptr) background::look_at(*socket.link.end);
   socket.rx.read_known = false;  // other processes may read from now on
   if (socket.handoff.holders == nullptr) {
@@ -123,32 +146,22 @@ void share(Socket& socket, int fd) {
 }
 
 void fork_failed(Socket& socket) {
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   if (socket.handoff.holders != nullptr) socket.handoff.holders->count.fetch_sub(1);
 }
 
 void gather(Socket& socket, int fd) {
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   gather_unread(socket, fd);
-  if (socket.link.end == nullptr) return;
-  {
-    Lane& lane = socket.link.end->lane;
-    const std::scoped_lock lane_guard(lane.lock());
-    socket.settle_receiving(lane);
-    // Takes the direction off the lane, as a receive would when it finds that the lane has ended.
-    const bool empty = lane.rx.unread() == 0 && lane.control.receiving() == Lane::State::kEnded;
-    if (empty && lane.control.started()) socket.receiving_changed(RouteEvent::kLaneEnded);
-  }
-  background::look_at(*socket.link.end);
 }
 
 int export_unread(Socket& socket, int fd) {
   socket.modes.trust_nothing();
   socket.modes.mode_changed();
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   gather_unread(socket, fd);
   if (socket.rx.inherited == nullptr) return -1;
-  if (socket.rx.inherited->left() == 0 && !socket.rx.inherited->expects_record()) return -1;
+  if (socket.rx.inherited->left() == 0 && !socket.rx.record().is_expected()) return -1;
   const int file = file_of(socket.rx.inherited);
   if (file < 0) reset_connection(socket, fd);
   struct stat about;
@@ -158,8 +171,8 @@ int export_unread(Socket& socket, int fd) {
 
 void inherit(Socket& socket, InheritedBytes* inherited_bytes, Reason why) {
   socket.modes.trust_nothing();
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
-  socket.rx.inherited = inherited_bytes;
+  const StreamsGuard both(socket);
+  socket.rx.set_inherited(inherited_bytes);
   socket.tx.lane_forbidden = true;
   socket.link.left_for_good.store(true);
   socket.link.shown.set(ShownSocket::Way::kKernel, why);
@@ -167,39 +180,40 @@ void inherit(Socket& socket, InheritedBytes* inherited_bytes, Reason why) {
 }
 
 void inherit_loss(Socket& socket, int fd) {
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   socket.tx.lane_forbidden = true;
   reset_connection(socket, fd);
 }
 
 void detach(Socket& socket) {
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   if (socket.handoff.detached || socket.handoff.holders == nullptr) return;
   socket.handoff.detached = true;
   socket.handoff.holders->count.fetch_sub(1);
 }
 
 void reattach(Socket& socket) {
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   if (!socket.handoff.detached) return;
   socket.handoff.detached = false;
   socket.handoff.holders->count.fetch_add(1);
 }
 
-void after_fork_in_child(Socket& socket) {
+// There are no other threads.
+void after_fork_in_child(Socket& socket) VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   renew(socket.rx.lock);
   renew(socket.tx.lock);
   // The LaneEndpoint is freed by the parent's background thread. In the child it is memory that is never used again.
-  if (socket.link.end != nullptr && socket.rx.route == Phase::kKernel && socket.tx.route == Phase::kKernel) {
+  if (socket.link.end != nullptr && (socket.rx.on_lane || socket.tx.route != TxRoute::kKernel)) {
     // leave() has not been called, or has failed: the parent's lane may have data that this child can't get.
     socket.reset.happens_here_alone();
   }
   socket.link.end = nullptr;
   socket.fallback.done = false;
   socket.fallback.watched = false;
-  socket.tx.unacked.drop();
-  socket.receiving_changed(RouteEvent::kLaneChanged);
-  socket.sending_changed(RouteEvent::kLaneChanged);
+  socket.tx.owed.drop();
+  socket.rx.on_lane = socket.rx.leaves_lane = false;
+  socket.sending_changed(TxRoute::kKernel);
   socket.link.on(LaneEvent::kForked);
   socket.link.shown.set(ShownSocket::Way::kKernel, Reason::kFork);
   // A lane needs a NIC of the child's own, whose opening takes as long as some thousand calls by the kernel.

@@ -9,25 +9,25 @@ namespace viaduct::sovia {
 
 // To be called before fork, when the lane has been left. Unread data of the lane moves to memory that parent and child
 // share, and the socket counts one more process that holds it. Undone by fork_failed().
-void share(Socket& socket, int fd);
-void fork_failed(Socket& socket);
+void share(Socket& socket, int fd) SOVIA_UNLOCKED;
+void fork_failed(Socket& socket) SOVIA_UNLOCKED;
 // To be called in the child for every socket. No other thread exists there.
 void after_fork_in_child(Socket& socket);
 
 // Moves unread bytes that come before the kernel's to memory of the socket's own. The lane has been left.
-void gather(Socket& socket, int fd);
+void gather(Socket& socket, int fd) SOVIA_UNLOCKED;
 // To be called before another program or process gets the descriptor, when the lane has been left. Returns the file
 // with the unread bytes that come before the kernel's; -1: there is none.
-int export_unread(Socket& socket, int fd);
+int export_unread(Socket& socket, int fd) SOVIA_UNLOCKED;
 // This process has got the socket from another program or process: it gets no lane, and `inherited_bytes` is read
 // first.
-void inherit(Socket& socket, InheritedBytes* inherited_bytes, Reason why);
+void inherit(Socket& socket, InheritedBytes* inherited_bytes, Reason why) SOVIA_UNLOCKED;
 // As inherit(), but the unread bytes have been lost: resets the connection.
-void inherit_loss(Socket& socket, int fd);
+void inherit_loss(Socket& socket, int fd) SOVIA_UNLOCKED;
 // This process does not count as a holder of the socket any more: it ends, or runs another program that does not get
 // the socket. A second call does no harm. Undone by reattach().
-void detach(Socket& socket);
-void reattach(Socket& socket);
+void detach(Socket& socket) SOVIA_UNLOCKED;
+void reattach(Socket& socket) SOVIA_UNLOCKED;
 
 }  // namespace viaduct::sovia
 

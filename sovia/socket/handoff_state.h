@@ -5,15 +5,15 @@
 #include <atomic>
 
 #include "sovia/socket/inherited_bytes.h"
+#include "sovia/socket/stream_locks.h"
 
 namespace viaduct::sovia {
 
 struct HandoffState {
-  bool is_shared() const { return holders != nullptr && !sole_holder(*holders); }
+  bool is_shared() const SOVIA_STREAM_LOCKED { return holders != nullptr && !sole_holder(*holders); }
 
-  // Read under either stream's lock, changed under both.
-  Holders* holders = nullptr;  // nullptr: this process alone
-  bool detached = false;
+  Holders* holders VIADUCT_GUARDED_BY(either_stream) = nullptr;  // nullptr: this process alone
+  bool detached VIADUCT_GUARDED_BY(either_stream) = false;
   std::atomic<bool> passed{false};  // a spawned child gets the socket, even if it closes on exec
 };
 

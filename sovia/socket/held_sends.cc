@@ -2,8 +2,6 @@
 
 #include <vipl/vipl_ext.h>
 
-#include <mutex>
-
 #include "sovia/lane/engine.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/libc.h"
@@ -11,6 +9,7 @@
 #include "sovia/process/signals.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/socket.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia::held_sends {
 namespace {
@@ -18,14 +17,14 @@ namespace {
 constexpr std::uint32_t kSure = 32;        // times in a row, then it is a habit
 constexpr std::uint64_t kSoonNs = 20'000;  // from the last send to the wait
 
-constinit Lock g_lock;               // guards the list
-LaneEndpoint* g_first = nullptr;  // linked by next_held, in the order in which they were sent to
-LaneEndpoint* g_last = nullptr;
+// Linked by next_held, in the order in which they were sent to.
+LaneEndpoint* g_first VIADUCT_GUARDED_BY(g_lock) = nullptr;
+LaneEndpoint* g_last VIADUCT_GUARDED_BY(g_lock) = nullptr;
 
 // Takes a lane off the list; no socket: the list is empty. The lane may have been freed when the caller looks at it,
 // the socket not.
 SocketRef take(LaneEndpoint*& end) {
-  const std::scoped_lock guard(g_lock);
+  const LockGuard guard(g_lock);
   end = g_first;
   if (end == nullptr) return {};
   g_first = end->next_held;
@@ -52,6 +51,7 @@ class NicHold {
 
 }  // namespace
 
+constinit Lock g_lock;
 std::atomic<std::uint32_t> g_held{0};
 constinit thread_local __attribute__((tls_model("initial-exec"))) Habit t_habit;
 
@@ -78,7 +78,7 @@ void waits_after_sends() {
 }
 
 void add(LaneEndpoint& end) {
-  const std::scoped_lock guard(g_lock);
+  const LockGuard guard(g_lock);
   if (end.is_held) return;
   end.is_held = true;
   end.next_held = nullptr;
@@ -88,7 +88,7 @@ void add(LaneEndpoint& end) {
 }
 
 void forget(LaneEndpoint& end) {
-  const std::scoped_lock guard(g_lock);
+  const LockGuard guard(g_lock);
   if (!end.is_held) return;
   LaneEndpoint** at = &g_first;
   LaneEndpoint* before = nullptr;
@@ -106,9 +106,9 @@ void flush_all(const Socket* sender) {
   LaneEndpoint* end;
   while (const SocketRef socket = take(end)) {
     if (socket.get() == sender) continue;
-    const std::scoped_lock guard(socket->tx.lock);
+    const TxGuard guard(*socket);
     if (socket->link.end != end) continue;
-    const std::scoped_lock lane_guard(end->lane.lock());
+    const LockGuard lane_guard(end->lane.lock());
     end->push_held();
   }
 }
@@ -117,10 +117,11 @@ void flush_own(const Socket* sender) {
   if (t_habit.held_from != 0) flush_all(sender);
 }
 
-void before_fork() { g_lock.lock(); }
-void after_fork_in_parent() { g_lock.unlock(); }
+// Held over fork.
+void before_fork() VIADUCT_NO_THREAD_SAFETY_ANALYSIS { g_lock.lock(); }
+void after_fork_in_parent() VIADUCT_NO_THREAD_SAFETY_ANALYSIS { g_lock.unlock(); }
 
-void after_fork_in_child() {
+void after_fork_in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   g_lock.unlock();
   g_first = nullptr;
   g_held.store(0);

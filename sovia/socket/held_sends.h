@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sovia/process/lock_order.h"
+
 namespace viaduct::sovia {
 
 class LaneEndpoint;
@@ -24,14 +26,14 @@ constexpr std::uint64_t kMostNs = 25'000;  // for which data is held if the thre
 
 // This thread sends a few bytes on a lane, without waiting. True if they may be held.
 bool may_hold();
-// The lane holds data. With the lane locked.
+// The lane holds data. It is locked.
 void add(LaneEndpoint& end);
 // The lane is about to be freed.
 void forget(LaneEndpoint& end);
 
 extern std::atomic<std::uint32_t> g_held;  // lanes
 // `sender`: is about to send more behind what it holds, at once.
-void flush_all(const Socket* sender = nullptr);
+void flush_all(const Socket* sender = nullptr) SOVIA_UNLOCKED;
 void waits_after_sends();
 // How a thread has gone on after its sends.
 struct Habit {
@@ -48,7 +50,7 @@ inline void before_wait() {
 }
 
 // This thread is about to send on another connection in a way that does not wait: what it holds leaves first.
-void flush_own(const Socket* sender);
+void flush_own(const Socket* sender) SOVIA_UNLOCKED;
 inline void before_other_send(const Socket* sender = nullptr) {
   if (g_held.load(std::memory_order_relaxed) != 0) [[unlikely]] flush_own(sender);
 }

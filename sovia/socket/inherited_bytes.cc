@@ -1,27 +1,23 @@
 #include "sovia/socket/inherited_bytes.h"
 
-#include <endian.h>
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 
-#include "sovia/lane/packet.h"
-#include "sovia/lane/tcp_route.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/units.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3475646973657253;  // "Sresidu4": changes with the layout
+constexpr std::uint64_t kMagic = 0x3575646973657253;  // "Sresidu5": changes with the layout
 constexpr int kMostFiles = 64;  // the unread bytes of further connections get no file
 
 constinit std::atomic<int> g_files{0};
@@ -57,13 +53,7 @@ struct InheritedBytes::Shared {
   std::atomic<std::uint64_t> bytes;
   std::atomic<std::uint64_t> socket;
 
-  // --- the record
-  enum Record : std::uint32_t { kNone, kCertain, kPossible, kSkipping };
-  std::atomic<std::uint32_t> record;
-  std::atomic<std::int32_t> taker;  // the process that is taking the record
-  std::uint8_t token[kTokenBytes];
-  std::atomic<std::uint64_t> received, skip;
-  std::atomic<bool> closes, complete;
+  ResumeRecord record;
 
   std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
 };
@@ -138,6 +128,7 @@ std::byte* InheritedBytes::data() { return shared_->data(); }
 void InheritedBytes::set_bytes(std::size_t bytes) { shared_->bytes.store(bytes); }
 void InheritedBytes::set_socket(std::uint64_t inode) { shared_->socket.store(inode); }
 std::uint64_t InheritedBytes::socket() const { return shared_->socket.load(); }
+ResumeRecord& InheritedBytes::record() { return shared_->record; }
 
 std::size_t InheritedBytes::end() const {
   return std::min<std::uint64_t>(shared_->bytes.load(), room_);
@@ -149,101 +140,12 @@ std::size_t InheritedBytes::left() const {
   return taken < all ? all - taken : 0;
 }
 
-// ---------------------------------------------------------------------------- the record
-
-void InheritedBytes::expect_record(const std::uint8_t* token, std::uint64_t received, bool certain,
-                                   bool complete) {
-  std::reverse_copy(token, token + kTokenBytes, shared_->token);
-  shared_->complete.store(complete);
-  shared_->received.store(received);
-  shared_->record.store(certain ? Shared::kCertain : Shared::kPossible);
-}
-
-bool InheritedBytes::expects_record() const { return shared_->record.load() != Shared::kNone; }
-
-bool InheritedBytes::is_record_certain() const {
-  const std::uint32_t record = shared_->record.load();
-  return record == Shared::kCertain || record == Shared::kSkipping;
-}
-
-bool InheritedBytes::peer_closes() const { return shared_->closes.load(); }
-
-void InheritedBytes::move_record(InheritedBytes& to) {
-  to.shared_->received.store(shared_->received.load());
-  to.shared_->skip.store(shared_->skip.load());
-  to.shared_->complete.store(shared_->complete.load());
-  memcpy(to.shared_->token, shared_->token, kTokenBytes);
-  to.shared_->record.store(shared_->record.exchange(Shared::kNone));
-}
-
-// The processes that share the record take it one at a time. A process that died while taking it does not block the
-// others.
-InheritedBytes::Take InheritedBytes::take_record(int fd, std::uint64_t& taken) {
-  const auto self = static_cast<std::int32_t>(getpid());
-  std::int32_t before = 0;
-  if (!shared_->taker.compare_exchange_strong(before, self)) {
-    if (kill(before, 0) == 0 || errno != ESRCH ||
-        !shared_->taker.compare_exchange_strong(before, self)) {
-      return Take::kAgain;
-    }
-  }
-  const Take result = take_record_alone(fd, taken);
-  shared_->taker.store(0);
-  return result;
-}
-
-InheritedBytes::Take InheritedBytes::take_record_alone(int fd, std::uint64_t& taken) {
-  const auto again = [] { return errno == EAGAIN || errno == EINTR; };
-  // Asked first, as the end may come at any time.
-  const bool more = may_get_more(fd);
-  const std::uint32_t record = shared_->record.load();
-  if (record == Shared::kCertain || record == Shared::kPossible) {
-    Resume resume;
-    const ssize_t got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
-    if (got < 0) return again() ? Take::kAgain : Take::kReset;
-    if (got == 0 && more) return Take::kAgain;
-    if (got == 0 && record == Shared::kCertain) {
-      // The peer was killed, as it would have sent a record. That is a reset unless its data was complete.
-      if (!shared_->complete.load()) return Take::kReset;
-      shared_->record.store(Shared::kNone);
-      return Take::kEnded;
-    }
-    const std::size_t compared = std::min(static_cast<std::size_t>(got), kTokenBytes);
-    const bool there = got != 0 && memcmp(resume.token, shared_->token, compared) == 0;
-    // Without a record: if one was certain, the sender did not know that START had come, and resends the lane's stream
-    // from offset 0. Otherwise it knows that FIN has come, and sends new bytes.
-    std::uint64_t offset = record == Shared::kCertain ? 0 : shared_->received.load();
-    if (there) {
-      if (static_cast<std::size_t>(got) < sizeof resume) return Take::kAgain;
-      libc::recv(fd, &resume, sizeof resume, MSG_DONTWAIT);
-      taken += sizeof resume;
-      offset = be64toh(resume.offset);
-      shared_->closes.store(resume.closes != 0);
-    }
-    const std::uint64_t received = shared_->received.load();
-    if (offset > received) return Take::kReset;
-    shared_->skip.store(received - offset);
-    shared_->record.store(Shared::kSkipping);
-  }
-  while (const std::uint64_t skip = shared_->skip.load()) {
-    constexpr std::uint64_t kMost = 1 << 20;
-    const ssize_t got =
-        libc::recv(fd, nullptr, std::min(skip, kMost), MSG_TRUNC | MSG_DONTWAIT);
-    if (got < 0) return again() ? Take::kAgain : Take::kReset;
-    if (got == 0) return more ? Take::kAgain : Take::kReset;
-    taken += static_cast<std::uint64_t>(got);
-    shared_->skip.store(skip - static_cast<std::uint64_t>(got));
-  }
-  shared_->record.store(Shared::kNone);
-  return Take::kDone;
-}
-
 // Holders are never freed: a socket that has seen a fork costs twelve bytes.
 Holders* make_holders() {
-  static std::mutex lock;
+  static Mutex lock;
   static Holders* page = nullptr;
   static std::size_t used = 0;
-  const std::scoped_lock guard(lock);
+  const LockGuard guard(lock);
   if (page == nullptr || used == kPage / sizeof(Holders)) {
     page = static_cast<Holders*>(map_shared(kPage));
     used = 0;
@@ -253,8 +155,6 @@ Holders* make_holders() {
   made->count.store(1);
   return made;
 }
-
-InheritedBytes* make_record() { return InheritedFiles::make(0, false); }
 
 InheritedBytes* make_inherited_bytes(std::size_t bytes) {
   InheritedBytes* const inherited_bytes = InheritedFiles::make(bytes, g_files.load() < kMostFiles);
@@ -273,7 +173,7 @@ void free_inherited_bytes(InheritedBytes* inherited_bytes) {
 static void move_rest(InheritedBytes& from, InheritedBytes& to) {
   const iovec all{to.data(), to.room()};
   to.set_bytes(read_inherited_bytes(from, &all, 1, 0, false));
-  from.move_record(to);
+  from.record().move_to(to.record());
 }
 
 int file_of(InheritedBytes*& inherited_bytes) {

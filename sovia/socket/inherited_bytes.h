@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sovia/socket/resume_record.h"
+
 namespace viaduct::sovia {
 
 // How many processes hold a socket. A process that is killed is not subtracted: the socket then stays with the kernel,
@@ -35,19 +37,9 @@ class InheritedBytes {
   // The first `bytes` of data() may be read.
   void set_bytes(std::size_t bytes);
   std::size_t left() const;
-  // After these bytes and those on the lane, the kernel's stream goes on with a record (Resume, packet.h). `received`:
-  // the bytes that have come over the lane. `certain`: the record does come; otherwise bytes that are no record are new
-  // data. `complete`: the peer has not told of data that is missing, so the kernel's stream may end instead.
-  void expect_record(const std::uint8_t* token, std::uint64_t received, bool certain, bool complete);
-  bool expects_record() const;
-  bool is_record_certain() const;
-  // The record has come and says that the peer will read nothing more.
-  bool peer_closes() const;
-  // Takes the record from the kernel, and drops the bytes behind it that have come over the lane before. `taken` counts
-  // the kernel's bytes. kEnded: the kernel's stream has ended instead, and the peer had told that nothing follows.
-  enum class Take { kDone, kEnded, kAgain, kReset };
-  Take take_record(int fd, std::uint64_t& taken);
-  void move_record(InheritedBytes& to);
+  // The record that comes behind these bytes.
+  ResumeRecord& record();
+  const ResumeRecord& record() const { return const_cast<InheritedBytes*>(this)->record(); }
 
   // The inode of the socket that the bytes belong to, for a process that gets both in a message.
   void set_socket(std::uint64_t inode);
@@ -59,7 +51,6 @@ class InheritedBytes {
   friend std::size_t read_inherited_bytes(InheritedBytes& inherited_bytes, const iovec* pieces, std::size_t count,
                                   std::size_t skip, bool peek);
 
-  Take take_record_alone(int fd, std::uint64_t& taken);
   InheritedBytes(Shared* shared, std::size_t room) : shared_(shared), room_(room) {}
   std::size_t end() const;
 
@@ -71,8 +62,6 @@ class InheritedBytes {
 
 // Makes an object with room for `bytes`; nullptr if there is no memory.
 InheritedBytes* make_inherited_bytes(std::size_t bytes);
-// An object without bytes and file, only to expect a record.
-InheritedBytes* make_record();
 void free_inherited_bytes(InheritedBytes* inherited_bytes);
 
 // The descriptor of the object's file. Without one, makes a file and an object for it, to which the unread bytes move;

@@ -5,10 +5,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <mutex>
-
 #include "sovia/process/libc.h"
 #include "sovia/socket/socket.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
@@ -16,12 +15,12 @@ void LaneEndpoint::arrived(const ProcessNic::Arrival& arrival) {
   unsigned changes;
   bool news;  // there is room again
   {
-    const std::scoped_lock guard(lane.lock());
-    if (arrival.lost && arrival.missing) lane.miss();
+    const LockGuard guard(lane.lock());
+    if (arrival.lost && arrival.missing) lane.control.miss();
     changes = arrival.lost ? lane.cut()
                            : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
     if (lane.wants_poll()) background::flush_later(*this);
-    asker.rx.lane_unread.store(lane.rx.unread(), std::memory_order_relaxed);
+    asker.rx.lane_unread.store(lane.rx.unread_here(), std::memory_order_relaxed);
     news = (changes & LaneChange::kWritable) != 0 && lane.tx.take_lack();
   }
   if ((changes & LaneChange::kState) != 0) {
@@ -56,7 +55,7 @@ void LaneEndpoint::give_up() {
   ProcessNic::Arrival arrival;
   while (vi.take(arrival)) arrived(arrival);
   engine::go_on();
-  const std::scoped_lock guard(lane.lock());
+  const LockGuard guard(lane.lock());
   lane.cut();
 }
 

@@ -15,9 +15,14 @@
 
 namespace viaduct::sovia {
 
+namespace held_sends {
+extern constinit Lock g_lock SOVIA_LOCK_ORDER(lane, sleepers);  // of the list of lanes that hold data
+}
+
 class LaneEndpoint final : public LaneOwner, public BackgroundLane {
  public:
   LaneEndpoint(SocketRef for_socket, Socket& of, LaneVi& on, const LaneOptions& options)
+      VIADUCT_REQUIRES(engine::g_turn)
       : BackgroundLane(of),
         vi(on),
         lane(on.transport(), options, on.remote()),
@@ -25,10 +30,10 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
     vi.receives.told = this;
   }
 
-  void arrived(const ProcessNic::Arrival& arrival) override;
+  void arrived(const ProcessNic::Arrival& arrival) override VIADUCT_REQUIRES(engine::g_turn);
   void transport_failed() override { background::look_at(*this); }
   // Ends a lane that the peer does not leave: disconnects its VI, and takes in the packets that have come.
-  void give_up();
+  void give_up() VIADUCT_EXCLUDES(engine::g_turn);
 
   LaneVi& vi;
   Lane lane;
@@ -84,16 +89,14 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   std::uint64_t foreign_at = 0;       // when bytes that passed by the lane were first seen; 0: there are none
   int kept_alive = 0;                 // the program's SO_KEEPALIVE meanwhile; written before kept_idle
 
-  // --- the lane's lock guards it
-  std::uint64_t corked_until = 0;     // time limit of data held back for TCP_CORK
+  std::uint64_t corked_until VIADUCT_GUARDED_BY(lane.lock()) = 0;  // time limit of data held back for TCP_CORK
   // Posts what held_sends.h holds back, but not what the program does.
-  void push_held() {
+  void push_held() VIADUCT_REQUIRES(lane.lock()) {
     if (corked_until == 0) lane.tx.push();
   }
 
-  // --- the lock of held_sends.h guards them
-  bool is_held = false;               // in its list
-  LaneEndpoint* next_held = nullptr;
+  bool is_held VIADUCT_GUARDED_BY(held_sends::g_lock) = false;  // in its list
+  LaneEndpoint* next_held VIADUCT_GUARDED_BY(held_sends::g_lock) = nullptr;
 };
 
 }  // namespace viaduct::sovia

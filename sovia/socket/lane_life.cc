@@ -6,8 +6,9 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <mutex>
 
+#include "sovia/lane/waiting.h"
+#include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
@@ -15,27 +16,25 @@
 #include "sovia/socket/fallback.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/quick_bypass.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
 void refuse_data_if_shut(Socket& socket) {
   if (!socket.rx.shut || !socket.tx.shut || socket.link.end == nullptr) return;
-  const std::scoped_lock guard(socket.link.end->lane.lock());
+  const LockGuard guard(socket.link.end->lane.lock());
   socket.link.end->lane.rx.refuse_data();
 }
 
-bool leave_ended_lane(Socket& socket) {
+void leave_ended_lane(Socket& socket, int fd) {
   Lane& lane = socket.link.end->lane;
-  if (socket.tx.route != Phase::kLane) return false;
-  const bool up = lane.control.sending() == Lane::State::kUp;
-  if (up && !lane.control.peer_closed() && !socket.reset.ended_by_kernel()) return false;
-  lane.finish(false);
-  socket.sending_changed(RouteEvent::kLaneEnded);
-  return true;
+  same_lane(socket.link.end->lane, lane);
+  const bool leaves = lane.control.peer_closed() || lane.control.peer_leaves() || socket.reset.ended_by_kernel();
+  if (leaves && lane.control.sending() <= Lane::State::kUp) leave_lane(socket, fd, true);
 }
 
 bool lane_opened(Socket& socket, LaneEndpoint& end) {
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   if (socket.link.stage != LaneStage::kAsked || socket.link.left_for_good.load() || socket.reset) return false;
   // The process may have forked after the decision to ask for a lane.
   if (socket.handoff.is_shared()) {
@@ -44,14 +43,12 @@ bool lane_opened(Socket& socket, LaneEndpoint& end) {
   }
   socket.link.on(LaneEvent::kOpened);
   socket.link.end = &end;
-  socket.receiving_changed(RouteEvent::kLaneChanged);
-  socket.sending_changed(RouteEvent::kLaneChanged);
+  socket.routes_changed();
   if (socket.tx.shut) {
     // The program shut the direction down while the lane was asked for. The peer waits for the end of the kernel's
     // stream and for the lane's FIN, so FIN is sent.
-    const std::scoped_lock lane_guard(end.lane.lock());
+    const LockGuard lane_guard(end.lane.lock());
     end.lane.finish(false);
-    socket.sending_changed(RouteEvent::kLaneEnded);
   }
   refuse_data_if_shut(socket);
   socket.link.shown.set(ShownSocket::Way::kLane, Reason::kNone);
@@ -64,21 +61,23 @@ bool lane_opened(Socket& socket, LaneEndpoint& end) {
 // may begin with the lane. A later one is the end of the connection only when the lane's end has come too; readiness
 // waits for both from now on.
 void trust_lane(Socket& socket, LaneEndpoint& end, int fd) {
-  const std::scoped_lock guard(socket.rx.lock);
+  const RxGuard guard(socket);
   pollfd at{fd, POLLRDHUP, 0};
   if (libc::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0) socket.rx.end_counts = true;
-  const std::scoped_lock lane_guard(end.lane.lock());
+  const LockGuard lane_guard(end.lane.lock());
   end.lane.trust();
 }
 
 bool settle(Socket& socket, LaneEndpoint& end) {
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   if (socket.link.end != &end) return false;
-  const std::scoped_lock lane_guard(end.lane.lock());
-  const bool came_down = leave_ended_lane(socket);
-  if (socket.rx.route != Phase::kKernel) return came_down;
+  const std::uint32_t before = socket.routes();
+  const LockGuard lane_guard(end.lane.lock());
+  same_lane(end.lane, socket.link.end->lane);
+  leave_ended_lane(socket, -1);
+  land(socket, -1);
   socket.settle_receiving(end.lane);
-  return came_down || socket.rx.route != Phase::kKernel;
+  return socket.routes() != before;
 }
 
 // The caller holds a stream's lock, so the end is not freed between the two statements.
@@ -87,21 +86,24 @@ void unpin(LaneEndpoint& end) {
 }
 
 bool is_on_lane(Socket& socket) {
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
-  return socket.rx.route == Phase::kLane || socket.tx.route == Phase::kLane;
+  const StreamsGuard both(socket);
+  return socket.rx.on_lane || socket.tx.route == TxRoute::kLane;
 }
 
 std::uint32_t lane_number(Socket& socket) {
-  const std::scoped_lock guard(socket.rx.lock);
+  const RxGuard guard(socket);
   if (socket.handoff.holders != nullptr) socket.link.number.store(socket.handoff.holders->lanes.load());
   return socket.link.number.load();
 }
 
 namespace {
 
-// Both locked.
-void start_bypass(Socket& socket, Reason why) {
-  if (socket.link.end != nullptr || !socket.has_nothing_left() || socket.reset) return;
+bool may_bypass(const Socket& socket) SOVIA_STREAM_LOCKED {
+  return socket.link.end == nullptr && socket.has_nothing_left() && !socket.reset;
+}
+
+void start_bypass(Socket& socket, Reason why) SOVIA_BOTH_LOCKED(socket) {
+  if (!may_bypass(socket)) return;
   socket.rx.read_known = false;
   if (why == Reason::kSlower || why == Reason::kTrial) {
     socket.demand.bypass_this_round();
@@ -115,7 +117,7 @@ void start_bypass(Socket& socket, Reason why) {
 void lane_refused(Socket& socket, Reason why) {
   if (why != Reason::kTrial) counters::fell(why);
   {
-    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    const StreamsGuard both(socket);
     if (!socket.link.on(LaneEvent::kRefused)) return;  // the lane opened while it was being cancelled
     socket.link.shown.set(ShownSocket::Way::kKernel, why);
     socket.demand.put_off();
@@ -132,20 +134,31 @@ void lane_refused(Socket& socket, Reason why) {
   if (!socket.may_use_lane()) socket.changed();
 }
 
+bool forget_record_if_sure(Socket& socket, Lane& lane) {
+  lane.ring.reap();
+  if (!lane.control.has_delivered_fin_ack()) return false;
+  const bool is_sure = lane.control.receiving() == Lane::State::kEnded && !socket.rx.on_lane;
+  if (is_sure && socket.rx.record().may_be_missing()) socket.rx.record().forget();
+  return true;
+}
+
 bool lane_over(Socket& socket, LaneEndpoint& end) {
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   if (socket.link.end != &end) return true;
   if (end.is_pinned()) return false;
   bool slower;
   {
-    const std::scoped_lock lane_guard(end.lane.lock());
+    const LockGuard lane_guard(end.lane.lock());
     if (!end.lane.control.over()) return false;
     slower = end.lane.control.slower_for_ms().has_value();
     // Bytes that have not arrived must go through the kernel first.
-    if (end.lane.loss.wants_fall_back() && !socket.fallback.done && !socket.reset && !socket.closed()) return false;
+    end.lane.ring.reap();
+    if (end.lane.control.is_lost() && !socket.fallback.done && !socket.reset && !socket.closed()) return false;
+    socket.settle_receiving(end.lane);
     if (end.lane.rx.unread() != 0) return false;
-    if (!socket.closed() && end.lane.loss.may_get_early_record()) return false;
-    if (end.lane.control.started() && socket.rx.route != Phase::kKernelAgain) return false;
+    const bool moves = socket.rx.on_lane || socket.tx.route != TxRoute::kKernel;
+    if (moves && !socket.closed() && !socket.reset) return false;
+    if (!forget_record_if_sure(socket, end.lane) && !socket.closed() && !end.lane.control.is_cut()) return false;
   }
   const Reason known = socket.link.shown.reason();
   Reason ended = slower ? Reason::kSlower : Reason::kEnd;
@@ -155,9 +168,10 @@ bool lane_over(Socket& socket, LaneEndpoint& end) {
   if (RemoteMemory* const remote = end.vi.remote(); remote != nullptr) remote->close_memories();
   socket.link.end = nullptr;
   socket.link.on(LaneEvent::kOver);
-  socket.receiving_changed(RouteEvent::kLaneChanged);
-  socket.sending_changed(RouteEvent::kLaneChanged);
-  socket.demand.put_off();
+  socket.rx.on_lane = socket.rx.leaves_lane = false;
+  socket.sending_changed(TxRoute::kKernel);
+  // A process that is alone with the connection after a fork has it as before.
+  known == Reason::kFork ? socket.demand.forget_all() : socket.demand.put_off();
   if (ended == Reason::kSlower && !socket.closed()) start_bypass(socket, ended);
   stay_with_kernel_if_done(socket);
   return true;
@@ -165,14 +179,13 @@ bool lane_over(Socket& socket, LaneEndpoint& end) {
 
 void leave_slower_lane(Socket& socket, LaneEndpoint& end, std::uint32_t again_ms) {
   {
-    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    const StreamsGuard both(socket);
     if (socket.link.end != &end || socket.closed()) return;
-    const std::scoped_lock lane_guard(end.lane.lock());
-    const LaneControl& control = end.lane.control;
-    if (control.broken() || control.leaves() || !end.lane.greeting.may_start()) return;
-    end.lane.finish(false);
+    const LockGuard lane_guard(end.lane.lock());
+    same_lane(end.lane, socket.link.end->lane);
+    if (end.lane.control.broken() || end.lane.control.leaves() || !end.lane.greeting.may_start()) return;
+    leave_lane(socket, -1, true);
     end.lane.ask_to_leave(again_ms);
-    socket.sending_changed(RouteEvent::kLaneEnded);
     socket.link.shown.set(ShownSocket::Way::kKernel, Reason::kSlower);
   }
   counters::fell(Reason::kSlower);
@@ -180,10 +193,10 @@ void leave_slower_lane(Socket& socket, LaneEndpoint& end, std::uint32_t again_ms
 }
 
 bool finish_lane(Socket& socket) {
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   if (socket.link.end == nullptr) return true;
   Lane& lane = socket.link.end->lane;
-  const std::scoped_lock lane_guard(lane.lock());
+  const LockGuard lane_guard(lane.lock());
   if (lane.rx.unread() != 0 && !socket.closed() && !socket.handoff.is_shared()) return false;
   lane.rx.refuse_data();
   lane.rx.close_reading();
@@ -193,7 +206,7 @@ bool finish_lane(Socket& socket) {
 
 void forbid(Socket& socket, Reason why) {
   {
-    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    const StreamsGuard both(socket);
     socket.tx.lane_forbidden = true;
     const bool open = socket.link.stage == LaneStage::kOpen;
     socket.link.shown.set(open ? ShownSocket::Way::kLane : ShownSocket::Way::kKernel, why);
@@ -201,6 +214,36 @@ void forbid(Socket& socket, Reason why) {
   }
   counters::fell(why);
   if (!socket.may_use_lane()) socket.changed();
+}
+
+bool goes_in_kernel(Socket& socket, int fd, std::size_t bytes) {
+  if (socket.link.end == nullptr) return true;
+  const LockGuard lane_guard(socket.link.end->lane.lock());
+  if (options().route == kRouteAuto && socket.burst.is_long(bytes)) leave_lane(socket, fd, false);
+  return land(socket, fd);
+}
+
+void await_lane(Socket& socket, int fd) {
+  class Decided final : public WaitCondition {
+   public:
+    explicit Decided(Socket& socket) : socket_(socket) {}
+    // The lane is there, or none is to come.
+    bool ready() override {
+      const TxGuard guard(socket_);
+      if (socket_.link.end == nullptr) return socket_.link.is_idle();
+      const LockGuard lane_guard(socket_.link.end->lane.lock());
+      return socket_.link.end->lane.greeting.may_start() || socket_.link.end->lane.control.broken();
+    }
+    bool concerns(const Watched& source) const override { return &source == &socket_; }
+
+   private:
+    Socket& socket_;
+  } decided(socket);
+  constexpr std::uint64_t kMostNs = 1'000'000'000;
+  if (socket.demand.take_connecting()) connection_made(socket, fd, Role::kCaller);
+  wait_for(decided, nullptr, 0, now_ns() + kMostNs, nullptr, false, Signals::kWait);
+  const TxGuard guard(socket);
+  if (socket.link.end == nullptr) tell_on_stderr("SOVIA_ROUTE=pure: a connection has no lane, and goes on by the kernel");
 }
 
 void listens(Socket& socket) {
@@ -213,7 +256,7 @@ namespace {
 
 void ask_for_lane(Socket& socket, int fd) {
   {
-    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    const StreamsGuard both(socket);
     // An undisturbed receive (socket_receive.cc) of another thread, or one that a signal handler has interrupted, would
     // not notice a lane.
     if (socket.rx.undisturbed.load() != 0 || quick_bypass::is_in_use(socket)) return;
@@ -241,37 +284,38 @@ void ask_for_lane(Socket& socket, int fd) {
 
 void count_for_lane(Socket& socket, int fd, Direction direction, ssize_t bytes) {
   if (socket.demand.bypasses()) return socket.demand.count_bypass(static_cast<std::uint64_t>(bytes));
-  const bool worth = socket.demand.count(direction, static_cast<std::uint64_t>(bytes));
+  const bool long_too = options().route != kRouteAuto || socket.modes.carries_messages();
+  const LaneDemand::Verdict verdict = socket.demand.count(direction, static_cast<std::uint64_t>(bytes), long_too);
   if (socket.demand.take_connecting()) {
     connection_made(socket, fd, Role::kCaller);
     if (!socket.link.is_idle() || socket.demand.bypasses()) return;
   }
-  if (worth) ask_for_lane(socket, fd);
+  if (verdict == LaneDemand::Verdict::kLane) ask_for_lane(socket, fd);
+  if (verdict != LaneDemand::Verdict::kBypass) return;
+  const StreamsGuard both(socket);
+  if (!socket.link.is_idle() || !may_bypass(socket)) return;
+  socket.rx.read_known = false;
+  socket.demand.bypass_burst();
 }
 
 void connection_made(Socket& socket, int fd, Role role) {
   socket.demand.set_role(role);
   if (!socket.may_use_lane()) return;
-  const std::uint32_t calls = background::calls_before_lane(fd, role);
+  const std::uint32_t calls = options().route == kRoutePure ? 0 : background::calls_before_lane(fd, role);
   if (calls == 0) return ask_for_lane(socket, fd);
   if (calls == PeerHistory::kAsUsual) return;
-  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  const StreamsGuard both(socket);
   if (!socket.link.is_idle()) return;
   socket.demand.need(calls);
   start_bypass(socket, Reason::kShort);
   socket.demand.limit_bypass();
 }
 
-bool is_coming_down(const Socket& socket) {
-  const Lane& lane = socket.link.end->lane;
-  return !socket.tx.shut && socket.tx.route == Phase::kKernelAgain && lane.control.sending() == Lane::State::kEnding &&
-         !lane.control.broken() && !lane.control.peer_closed();
-}
-
 bool must_wait_for_lane_end(const Socket& socket, const Lane& lane) {
-  // START, all data behind it and the end of the lane may have come since the caller last looked for START.
-  if (!lane.greeting.trusted() || socket.rx.end_counts) return false;
-  return lane.control.started() || (!lane.control.broken() && lane.control.receiving() != Lane::State::kEnded);
+  if (socket.link.end == nullptr || !lane.greeting.trusted() || socket.rx.end_counts) return false;
+  // The direction may have come to the lane since the caller last looked.
+  return socket.rx.on_lane || lane.rx.unread() != 0 ||
+         (!lane.control.is_cut() && lane.control.receiving() != Lane::State::kEnded);
 }
 
 }  // namespace viaduct::sovia

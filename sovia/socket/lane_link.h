@@ -1,4 +1,4 @@
-// The lane of a socket, as the socket knows it: a state machine, doc/sovia/states.md.
+// The lane of a socket, as the socket knows it: a state machine (lane_link.cc).
 #ifndef VIADUCT_SOVIA_SOCKET_LANE_LINK_H
 #define VIADUCT_SOVIA_SOCKET_LANE_LINK_H
 
@@ -9,6 +9,7 @@
 
 #include "sovia/process/reason.h"
 #include "sovia/socket/shown_socket.h"
+#include "sovia/socket/stream_locks.h"
 
 namespace viaduct::sovia {
 
@@ -34,11 +35,10 @@ struct LaneLink {
   bool is_wanted() const { return wanted.load(std::memory_order_acquire); }
   // There is no lane, and none is on its way.
   bool is_idle() const { return stage.load() == LaneStage::kNone; }
-  // Applies an event. False: it can't happen in this stage, which stays. With both streams' locks.
-  bool on(LaneEvent event);
+  // Applies an event. False: it can't happen in this stage, which stays.
+  bool on(LaneEvent event) VIADUCT_REQUIRES(either_stream);
 
-  // Read under either stream's lock, changed under both.
-  LaneEndpoint* end = nullptr;
+  LaneEndpoint* end VIADUCT_GUARDED_BY(either_stream) = nullptr;
   std::atomic<LaneStage> stage{LaneStage::kNone};
   std::atomic<bool> wanted{true};
   std::atomic<bool> left_for_good{false};

@@ -1,29 +1,28 @@
 #include "sovia/socket/lane_pin.h"
 
-#include <mutex>
-
 #include "sovia/socket/background_requests.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/lane_life.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 
 LanePin pin_receiving_lane(Socket& socket) {
-  const std::scoped_lock guard(socket.rx.lock);
+  const RxGuard guard(socket);
   const bool may = socket.link.end != nullptr && socket.rx.is_on_lane();
   if (may) ++socket.link.end->pins;
   return {socket, may ? socket.link.end : nullptr};
 }
 
 LanePin pin_sending_lane(Socket& socket) {
-  const std::scoped_lock guard(socket.tx.lock);
-  const bool may = socket.link.end != nullptr && socket.tx.route == Phase::kLane;
+  const TxGuard guard(socket);
+  const bool may = socket.link.end != nullptr && socket.tx.route == TxRoute::kLane;
   if (may) ++socket.link.end->pins;
   return {socket, may ? socket.link.end : nullptr};
 }
 
 LanePin pin_lane(Socket& socket, std::uint32_t* number) {
-  const std::scoped_lock guard(socket.rx.lock);
+  const RxGuard guard(socket);
   if (socket.link.end != nullptr) ++socket.link.end->pins;
   if (number != nullptr) *number = socket.link.number.load();
   return {socket, socket.link.end};
@@ -34,9 +33,9 @@ void LanePin::reset() {
 }
 
 void let_go(Socket& socket, LaneEndpoint& end) {
-  const std::scoped_lock guard(socket.rx.lock);
+  const RxGuard guard(socket);
   {
-    const std::scoped_lock lane_guard(end.lane.lock());
+    const LockGuard lane_guard(end.lane.lock());
     socket.rx.last_packet.store(end.lane.rx.last_packet(), std::memory_order_relaxed);
     if (end.lane.wants_poll()) background::flush_later(end);
   }

@@ -35,11 +35,11 @@ class LanePin {
 
 // Pin the lane of a direction that is on it; for receiving only if no bytes are to be read before the lane's.
 // pin_lane() pins the lane on whatever route the directions are; `number`: which lane of the connection it is.
-LanePin pin_receiving_lane(Socket& socket);
-LanePin pin_sending_lane(Socket& socket);
-LanePin pin_lane(Socket& socket, std::uint32_t* number = nullptr);
+LanePin pin_receiving_lane(Socket& socket) SOVIA_UNLOCKED;
+LanePin pin_sending_lane(Socket& socket) SOVIA_UNLOCKED;
+LanePin pin_lane(Socket& socket, std::uint32_t* number = nullptr) SOVIA_UNLOCKED;
 // Gives back the pin of a call that has used the lane, which may have ended meanwhile.
-void let_go(Socket& socket, LaneEndpoint& end);
+void let_go(Socket& socket, LaneEndpoint& end) SOVIA_UNLOCKED;
 
 }  // namespace viaduct::sovia
 

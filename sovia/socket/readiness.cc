@@ -15,19 +15,16 @@ constexpr short without(short events, short some) { return static_cast<short>(ev
 
 short Readiness::to_ask(short wanted) const {
   short ask = wanted;
-  if (receiving == Phase::kLane) {
-    // Behind the lane's end the next data is the kernel's, though no call has taken the direction down yet.
-    if (!lane_ended || lane_unread) ask = without(ask, kIn);
+  if (on_lane) {
+    ask = without(ask, kIn);
     if (!lane_ended) ask = without(ask, POLLRDHUP);
     if (lane_broken) ask |= POLLIN;  // so that the kernel, which may tell of a reset, is asked each time
-  } else if (receiving == Phase::kKernel && has_lane && (ask & kIn) != 0) {
+  } else if (has_lane && (ask & kIn) != 0) {
     ask |= POLLRDHUP;  // so that to_tell() can tell the end from data
   }
-  // A record does not concern the program: the background thread takes it.
-  if (record_next) ask = without(ask, kIn | POLLRDHUP);
   // With the peer's end it is a hangup, of which the kernel does not know yet.
-  if (end_delayed && !record_next && (receiving != Phase::kLane || lane_ended)) ask |= POLLRDHUP;
-  if (sending == Phase::kLane || coming_down || reset) ask = without(ask, kOut);
+  if (end_delayed && (!on_lane || lane_ended)) ask |= POLLRDHUP;
+  if (sending != TxRoute::kKernel || reset) ask = without(ask, kOut);
   return ask;
 }
 
@@ -38,37 +35,27 @@ short Readiness::tell_reading(short kernel_says) const {
   if (has_inherited) says |= kIn;
   if (!has_lane) return says;
   const bool failed = (kernel_says & POLLERR) != 0;
-  // The kernel's end is reported only when the lane's end has come too; a reset is reported at once.
-  const bool all_has_come = lane_ended && (kernel_says & (POLLRDHUP | POLLHUP)) != 0;
-  switch (receiving) {
-    case Phase::kLane:
-      if (!failed && !all_has_come) says = without(says, kEnd);
-      says = without(says, kIn);
-      if (lane_unread || read_shut) says |= kIn;
-      if (read_shut) says = static_cast<short>(says | POLLRDHUP | (kernel_says & POLLHUP));
-      break;
-    case Phase::kDrain:
-      if (!failed && !all_has_come) says = without(says, kEnd);
-      if (read_shut) says = static_cast<short>(says | POLLRDHUP | (kernel_says & POLLHUP));
-      break;
-    case Phase::kKernel:
-      if (!awaits_lane_end) break;
-      // The end of the connection is reported when the lane's end has come, data before it at once.
-      if (early_end || ((says & POLLRDHUP) != 0 && !kernel_unread)) says = without(says, kIn);
-      says = without(says, kEnd);
-      break;
-    case Phase::kKernelAgain:
-      break;
+  if (on_lane) {
+    // The kernel's end is reported only when the lane's end has come too; a reset is reported at once.
+    const bool all_has_come = lane_ended && (kernel_says & (POLLRDHUP | POLLHUP)) != 0;
+    if (!failed && !all_has_come) says = without(says, kEnd);
+    says = without(says, kIn);
+    if (lane_unread || read_shut || has_inherited) says |= kIn;
+    if (read_shut) says = static_cast<short>(says | POLLRDHUP | (kernel_says & POLLHUP));
+  } else if (awaits_lane_end) {
+    // The end of the connection is reported when the lane's end has come, data before it at once.
+    if (early_end || ((says & POLLRDHUP) != 0 && !kernel_unread)) says = has_inherited ? says : without(says, kIn);
+    if (!failed) says = without(says, kEnd);
+    if (read_shut) says = static_cast<short>(says | kIn | POLLRDHUP | (kernel_says & POLLHUP));
   }
   return says;
 }
 
-// In kKernelAgain the kernel says whether there is room, once the peer has seen the end of the lane.
+// The kernel says whether there is room, once all that was sent on the lane has arrived.
 short Readiness::tell_writing(short says) const {
-  if (!has_lane || sending == Phase::kKernel) return says;
-  if (sending != Phase::kLane) return coming_down ? without(says, kOut) : says;
-  says = without(says, kOut);
-  return lane_room && !lane_broken ? static_cast<short>(says | kOut) : says;
+  if (!has_lane || sending == TxRoute::kKernel) return says;
+  const bool room = sending == TxRoute::kLane ? lane_room && !lane_broken : write_shut;
+  return static_cast<short>(without(says, kOut) | (room ? kOut : 0));
 }
 
 short Readiness::to_tell(short wanted, short kernel_says) const {

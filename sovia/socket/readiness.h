@@ -2,7 +2,7 @@
 #ifndef VIADUCT_SOVIA_SOCKET_READINESS_H
 #define VIADUCT_SOVIA_SOCKET_READINESS_H
 
-#include "sovia/socket/route.h"
+#include "sovia/socket/tx_stream.h"
 
 namespace viaduct::sovia {
 
@@ -15,19 +15,19 @@ struct Readiness {
   bool end_delayed = false; // this direction is shut down, and the kernel is yet to send its end
 
   // --- receiving
-  Phase receiving = Phase::kKernel;
+  bool on_lane = false;         // the lane has the next bytes, or will have
   bool read_shut = false;
   bool has_inherited = false;   // bytes that come before the kernel's and the lane's
   bool record_next = false;     // the kernel's next bytes are a Resume record (packet.h), not for the program
-  bool lane_unread = false;
+  bool lane_unread = false;     // bytes on the lane before the kernel's next ones
   bool lane_ended = false;      // the peer has told the end of its lane
-  bool awaits_lane_end = false; // receiving from the kernel, whose end counts only when the lane's has come
+  bool awaits_lane_end = false; // the kernel's end counts only when the lane's has come
   bool early_end = false;       // the end of the kernel's stream has been read before the lane's came
   bool kernel_unread = false;   // the kernel has data before its end; looked up only for POLLRDHUP
 
   // --- sending; needed only for POLLOUT
-  Phase sending = Phase::kKernel;
-  bool coming_down = false;     // the peer has yet to see the end of this direction's lane
+  TxRoute sending = TxRoute::kKernel;
+  bool write_shut = false;
   bool lane_broken = false;
   bool lane_room = false;       // a send would not wait
 

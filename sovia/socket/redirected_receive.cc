@@ -12,6 +12,7 @@
 #include "sovia/process/units.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/lane_pin.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -33,9 +34,11 @@ namespace {
 // reader.
 LaneEndpoint* begin_direct(Socket& socket, std::byte* to, std::uint32_t bytes, std::uint32_t memory,
                                          std::uint32_t& number) {
-  const std::scoped_lock guard(socket.rx.lock);
+  // A thread that holds the stream may wait for the engine.
+  if (!socket.rx.lock.try_lock()) return nullptr;
+  const RxGuard guard(std::adopt_lock, socket);
   if (socket.link.end == nullptr || !socket.rx.is_on_lane()) return nullptr;
-  const std::scoped_lock lane_guard(socket.link.end->lane.lock());
+  const LockGuard lane_guard(socket.link.end->lane.lock());
   number = socket.link.end->lane.rx.begin_direct(to, bytes, memory);
   if (number == LaneRx::kNoDirect) return nullptr;
   ++socket.link.end->pins;
@@ -72,7 +75,7 @@ void RedirectedReceive::begin(Socket& socket, const iovec* pieces, std::size_t c
 
 bool RedirectedReceive::ready() const {
   if (lane_ == nullptr) return false;
-  const std::scoped_lock guard(lane_->lane.lock());
+  const LockGuard guard(lane_->lane.lock());
   return lane_->lane.rx.direct_is_there(number_);
 }
 
@@ -80,7 +83,7 @@ void RedirectedReceive::end() {
   if (lane_ == nullptr) return;
   for (;;) {
     {
-      const std::scoped_lock guard(lane_->lane.lock());
+      const LockGuard guard(lane_->lane.lock());
       if (lane_->lane.rx.end_direct(number_, bytes_)) break;
     }
     // A packet has come to the buffer that arrived() has yet to be called for, which progress() does.

@@ -10,13 +10,12 @@
 
 namespace viaduct::sovia {
 
-// These are called with rx locked.
 // A receive has emptied its source: whether others have bytes that it takes, too. It does not go by a mark of urgent
 // data, and leaves an error of the kernel's to the next call.
-bool goes_on_behind(Socket& socket, int fd);
+bool goes_on_behind(Socket& socket, int fd) SOVIA_RX_LOCKED(socket);
 // MSG_PEEK has seen `bytes` of the first source: copies those behind them that others have. Returns how many.
 std::size_t look_behind(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip,
-                        std::size_t bytes);
+                        std::size_t bytes) SOVIA_RX_LOCKED(socket);
 
 // Whether the kernel's next byte is at a mark of urgent data.
 bool is_at_mark(int fd);

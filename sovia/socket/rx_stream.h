@@ -1,4 +1,4 @@
-// The receiving direction of a socket: its route, and the bytes to be read before those that the route brings.
+// The receiving direction of a socket: what brings its next byte, and the bytes to be read before.
 #ifndef VIADUCT_SOVIA_SOCKET_RX_STREAM_H
 #define VIADUCT_SOVIA_SOCKET_RX_STREAM_H
 
@@ -7,8 +7,9 @@
 #include <cstdint>
 
 #include "sovia/process/lock.h"
+#include "sovia/process/lock_order.h"
 #include "sovia/socket/inherited_bytes.h"
-#include "sovia/socket/route.h"
+#include "sovia/socket/stream_locks.h"
 
 namespace viaduct::sovia {
 
@@ -23,29 +24,44 @@ struct RxStream {
   }
   // A call has found nothing to read, or has taken all. A count that two threads lose does no harm.
   void count_emptied() { emptied.store(emptied.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
-  std::size_t inherited_left() const { return inherited != nullptr ? inherited->left() : 0; }
+  std::size_t inherited_left() const VIADUCT_REQUIRES(lock) { return inherited != nullptr ? inherited->left() : 0; }
   // Whether the next bytes to be read are the lane's.
-  bool is_on_lane() const { return route == Phase::kLane && inherited == nullptr && !shut; }
-  // `bytes` are read first from now on. The present inherited bytes are freed.
-  void replace_inherited(InheritedBytes* bytes) {
+  bool is_on_lane() const VIADUCT_REQUIRES(lock) { return on_lane && inherited == nullptr && !shut; }
+  // The record at the kernel's next byte, if one is expected.
+  ResumeRecord& record() VIADUCT_REQUIRES(lock) { return inherited != nullptr ? inherited->record() : own_record; }
+  const ResumeRecord& record() const VIADUCT_REQUIRES(lock) { return const_cast<RxStream*>(this)->record(); }
+  // `bytes` are read first from now on, and the record comes behind them. The present inherited bytes are freed; other
+  // processes may have them, and the record, too.
+  void replace_inherited(InheritedBytes* bytes) VIADUCT_REQUIRES(lock) {
+    if (bytes != nullptr && record().is_expected()) record().move_to(bytes->record());
     if (inherited != nullptr) free_inherited_bytes(inherited);
-    inherited = bytes;
+    set_inherited(bytes);
   }
+  void set_inherited(InheritedBytes* bytes) VIADUCT_REQUIRES(lock) {
+    inherited = bytes;
+    has_inherited.store(bytes != nullptr, std::memory_order_relaxed);
+  }
+  // Whether neither inherited bytes nor a record come first. Without the lock it is true for a moment only.
+  bool has_nothing_first() const { return !has_inherited.load(std::memory_order_relaxed) && !own_record.is_expected(); }
 
-  Lock lock;  // guards what is not atomic
-  Route<Direction::kReceiving> route;
-  bool shut = false;  // the program has shut the direction down
-  bool turns = false;  // the receive under way has emptied its source: the next bytes have another one
-  // Bytes to read from the kernel before those of the lane, in Phase::kDrain.
-  std::uint64_t kernel_left = 0;
-  // Bytes read from the kernel so far, as far as it is known. Counted here, as the kernel's own figures leave out
-  // urgent bytes that have come since.
-  std::uint64_t kernel_read = 0;
-  bool read_known;
-  bool early_end = false;   // the kernel's stream has ended before the lane's
-  bool end_counts = false;  // the kernel's end came before the peer could begin with the lane: it is the connection's
-  InheritedBytes* inherited = nullptr;  // to be read first; nullptr: nothing
+  Lock lock SOVIA_LOCK_ORDER(sender, rx);
+  bool on_lane VIADUCT_GUARDED_BY(lock) = false;
+  // The unread bytes of the lane are its last, and the record behind it is known.
+  bool leaves_lane VIADUCT_GUARDED_BY(lock) = false;
+  bool shut VIADUCT_GUARDED_BY(lock) = false;  // the program has shut the direction down
+  // The receive under way has emptied its source: the next bytes have another one.
+  bool turns VIADUCT_GUARDED_BY(lock) = false;
+  // Bytes read from the kernel so far, records too, as far as it is known. Counted here, as the kernel's own figures leave
+  // out urgent bytes that have come since.
+  std::uint64_t kernel_read VIADUCT_GUARDED_BY(lock) = 0;
+  bool read_known VIADUCT_GUARDED_BY(either_stream);  // `kernel_read` is right
+  bool early_end VIADUCT_GUARDED_BY(lock) = false;  // the kernel's stream has ended before the lane's
+  // The kernel's end came before the peer could begin with the lane: it is the connection's.
+  bool end_counts VIADUCT_GUARDED_BY(lock) = false;
+  InheritedBytes* inherited VIADUCT_GUARDED_BY(lock) = nullptr;  // to be read first; nullptr: nothing
+  ResumeRecord own_record;
 
+  std::atomic<bool> has_inherited{false};
   std::atomic<bool> empty{false};               // set with the lane locked
   std::atomic<std::uint32_t> emptied{0};        // calls that have found no more to read
   std::atomic<std::size_t> lane_unread{0};      // bytes: a hint

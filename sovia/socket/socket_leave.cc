@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <mutex>
 
 #include "sovia/lane/waiting.h"
 #include "sovia/process/counters.h"
@@ -18,42 +17,36 @@
 #include "sovia/socket/fork_handoff.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/lane_life.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
 
-// The condition that a lane has ended: both directions, or sending alone.
-class LaneOver final : public WaitCondition {
+// The conditions that a lane has ended both ways, and that the peer has all that was sent on it, or also FIN if it is to
+// get that.
+enum class Awaited : std::uint8_t { kOver, kArrival, kEnd };
+
+class LaneCondition final : public WaitCondition {
  public:
-  LaneOver(Socket& socket, Lane& lane, bool both) : socket_(socket), lane_(lane), both_(both) {}
+  LaneCondition(Socket& socket, Lane& lane, Awaited awaited) : socket_(socket), lane_(lane), awaited_(awaited) {}
   bool ready() override {
-    const std::scoped_lock guard(lane_.lock());
+    const LockGuard guard(lane_.lock());
     lane_.poll();
-    if (both_) lane_.rx.spill_arrivals();
     if (lane_.control.broken()) return true;
-    return both_ ? lane_.control.over() : lane_.control.sending() == Lane::State::kEnded;
+    switch (awaited_) {
+      case Awaited::kOver: return lane_.control.over() && lane_.control.has_delivered_fin_ack();
+      case Awaited::kArrival: break;
+      case Awaited::kEnd:
+        if (lane_.control.sending() >= Lane::State::kEnding) return lane_.control.has_delivered_end();
+    }
+    return lane_.ring.unsent() == 0 && !lane_.ring.has_unposted();
   }
   bool concerns(const Watched& source) const override { return &source == &socket_; }
 
  private:
   Socket& socket_;
   Lane& lane_;
-  const bool both_;
-};
-
-class AllArrived final : public WaitCondition {
- public:
-  AllArrived(Socket& socket, Lane& lane) : socket_(socket), lane_(lane) {}
-  bool ready() override {
-    const std::scoped_lock guard(lane_.lock());
-    lane_.poll();
-    return lane_.control.broken() || lane_.ring.unsent() == 0;
-  }
-  bool concerns(const Watched& source) const override { return &source == &socket_; }
-
- private:
-  Socket& socket_;
-  Lane& lane_;
+  const Awaited awaited_;
 };
 
 // Copies a descriptor that is about to be closed, for the library.
@@ -65,41 +58,54 @@ int keeper_of(int fd) {
 }
 
 bool is_over(LaneEndpoint& end) {
-  const std::scoped_lock guard(end.lane.lock());
+  const LockGuard guard(end.lane.lock());
   return end.lane.control.over();
 }
 
-// Waits until all data sent has arrived. False: it has not in time. Completions make no entries in the completion
-// queue, so it looks often.
-bool await_arrival(Socket& socket, Lane& lane, std::uint64_t ns) {
-  AllArrived arrived(socket, lane);
+// The lane carries nothing more, and the background thread has yet to cut it.
+bool has_failed(LaneEndpoint& end) {
+  const LockGuard guard(end.lane.lock());
+  return end.lane.control.broken() && !end.lane.control.is_cut();
+}
+
+// Waits for the condition. False: it is not met in time. Completions make no entries in the completion queue, so it looks
+// often.
+bool await(Socket& socket, Lane& lane, Awaited awaited, std::uint64_t end) {
+  LaneCondition condition(socket, lane, awaited);
   constexpr std::uint64_t kLookNs = 200'000;
-  const std::uint64_t end = now_ns() + ns;
   for (std::uint64_t now; (now = now_ns()) < end;) {
-    if (wait_for(arrived, nullptr, 0, std::min(now + kLookNs, end), nullptr, true, Signals::kWait) ==
-        Woken::kReady) {
+    if (wait_for(condition, nullptr, 0, std::min(now + kLookNs, end), nullptr, true, Signals::kWait) == Woken::kReady) {
       return true;
     }
   }
-  return arrived.ready();
+  return condition.ready();
+}
+
+// Waits for a moment for all that was sent to arrive. Gives a pin of the lane back.
+bool arrives_soon(Socket& socket, LaneEndpoint& end) {
+  constexpr std::uint64_t kMomentNs = 1'000'000;
+  const bool arrives = await(socket, end.lane, Awaited::kArrival, now_ns() + kMomentNs);
+  const TxGuard guard(socket);
+  unpin(end);
+  return arrives;
 }
 
 // Waits for a moment for the data sent last, which as a rule arrives meanwhile; then the connection can end at once.
 void await_moment_before_close(Socket& socket) {
   LaneEndpoint* end;
   {
-    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    const StreamsGuard both(socket);
     end = socket.link.end;
-    if (end == nullptr || socket.fallback.done || socket.tx.route != Phase::kLane) return;
-    const std::scoped_lock lane_guard(end->lane.lock());
+    if (end == nullptr || socket.fallback.done || socket.tx.route != TxRoute::kLane) return;
+    const LockGuard lane_guard(end->lane.lock());
     end->lane.tx.flush();
     end->push_held();
     if (end->lane.ring.unsent() == 0) return;
     ++end->pins;
   }
   constexpr std::uint64_t kMomentNs = 50'000;
-  await_arrival(socket, end->lane, std::min(kMomentNs, options().spin_us * 1000));
-  const std::scoped_lock guard(socket.tx.lock);
+  await(socket, end->lane, Awaited::kArrival, now_ns() + std::min(kMomentNs, options().spin_us * 1000));
+  const TxGuard guard(socket);
   unpin(*end);
 }
 
@@ -114,77 +120,83 @@ bool is_connected(int fd) {
 void Socket::leave_sending(int fd, Reason why) {
   LaneEndpoint* end;
   {
-    const std::scoped_lock both(rx.lock, tx.lock);
+    const StreamsGuard both(*this);
     tx.lane_forbidden = true;
     link.shown.set(ShownSocket::Way::kKernel, why);
     end = link.end;
     if (end != nullptr) {
-      const std::scoped_lock lane_guard(end->lane.lock());
-      if (tx.route == Phase::kLane) counters::fell(why);
-      end->lane.finish(false);
-      sending_changed(RouteEvent::kLaneEnded);
-      if (end->lane.control.sending() == Lane::State::kEnded) return;
+      const LockGuard lane_guard(link.end->lane.lock());
+      if (tx.route == TxRoute::kLane) counters::fell(why);
+      leave_lane(*this, fd, true);
       ++end->pins;
     }
   }
   if (end == nullptr) return await_kernel(*this, fd);
-  await_end_of_sending(fd, *end);
+  await_landing(fd, *end);
+  await_kernel(*this, fd);
 }
 
-// Bytes that the kernel sends next must not overtake those on the lane. Gives a pin of the lane back.
-void Socket::await_end_of_sending(int fd, LaneEndpoint& end) {
-  LaneOver over(*this, end.lane, false);
-  wait_for(over, nullptr, 0, now_ns() + kLeaveNs, nullptr, true, Signals::kWait);
-  bool ended;
-  {
-    const std::scoped_lock guard(end.lane.lock());
-    ended = end.lane.control.sending() == Lane::State::kEnded || end.lane.control.is_cut();
-  }
-  if (!ended) end.give_up();
+// Gives a pin of the lane back.
+void Socket::await_landing(int fd, LaneEndpoint& end) {
+  if (!await(*this, end.lane, Awaited::kEnd, now_ns() + kLeaveNs) || has_failed(end)) end.give_up();
   fall_back(*this, fd);
-  await_kernel(*this, fd);
-  const std::scoped_lock guard(tx.lock);
+  const TxGuard guard(*this);
+  {
+    const LockGuard lane_guard(end.lane.lock());
+    if (link.end == &end) {
+      same_lane(end.lane, link.end->lane);
+      land(*this, fd);
+    }
+  }
   unpin(end);
 }
 
 bool Socket::await_coming_down(int fd) {
   LaneEndpoint* end;
+  bool for_now;  // the direction goes up again behind a long burst
   {
-    const std::scoped_lock guard(tx.lock);
+    const TxGuard guard(*this);
     end = link.end;
     if (end == nullptr) return false;
-    const std::scoped_lock lane_guard(end->lane.lock());
+    const LockGuard lane_guard(end->lane.lock());
+    same_lane(end->lane, link.end->lane);
     const bool breaks = end->lane.control.broken() && !end->lane.control.is_cut() && !fallback.done;
-    if (!is_coming_down(*this) && !breaks) return false;
+    if ((tx.route != TxRoute::kLanding || land(*this, fd)) && !breaks) return false;
+    // A peer that does not read has no room for what is on its way.
+    for_now = !breaks && end->lane.control.sending() < Lane::State::kEnding;
+    if (for_now && end->lane.ring.has_unposted()) return false;
     ++end->pins;
   }
-  await_end_of_sending(fd, *end);
-  return true;
+  if (!for_now) {
+    await_landing(fd, *end);
+    return true;
+  }
+  return arrives_soon(*this, *end);
 }
 
 LaneEndpoint* Socket::begin_leaving(int fd, Reason why) {
   if (!may_use_lane()) return nullptr;
   bool asked;
   {
-    const std::scoped_lock both(rx.lock, tx.lock);
+    const StreamsGuard both(*this);
     asked = link.stage == LaneStage::kAsked;
   }
   if (asked && background::cancel(*this)) lane_refused(*this, why);
   LaneEndpoint* end;
   {
-    const std::scoped_lock both(rx.lock, tx.lock);
+    const StreamsGuard both(*this);
     end = link.end;
     if (end == nullptr) return nullptr;
     ++end->pins;
-    const std::scoped_lock lane_guard(end->lane.lock());
+    const LockGuard lane_guard(end->lane.lock());
+    same_lane(end->lane, link.end->lane);
     if (end->lane.greeting.greeted()) {
-      end->lane.finish(false);
+      leave_lane(*this, fd, true);
       end->lane.ask_to_leave();
     } else {
       // Nothing has gone over the lane, and its other end is not verified to be the peer.
       end->lane.cut();
     }
-    sending_changed(RouteEvent::kLaneEnded);
     link.shown.set(ShownSocket::Way::kKernel, why);
   }
   end->end_sign_of_life(fd);
@@ -196,24 +208,28 @@ LaneEndpoint* Socket::begin_leaving(int fd, Reason why) {
 // A lane that the peer does not leave in time is given up. Its unacknowledged bytes go through the kernel, as soon as
 // there is room.
 void Socket::end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline) {
-  LaneOver over(*this, end.lane, true);
-  wait_for(over, nullptr, 0, deadline, nullptr, true, Signals::kWait);
+  await(*this, end.lane, Awaited::kOver, deadline);
   if (!is_over(end)) end.give_up();
   fall_back(*this, fd);
-  await_kernel(*this, fd);
-  const std::scoped_lock both(rx.lock, tx.lock);
   {
-    const std::scoped_lock lane_guard(end.lane.lock());
-    if (rx.route == Phase::kKernel && end.lane.control.started()) settle_receiving(end.lane);
+    const StreamsGuard both(*this);
+    const LockGuard lane_guard(end.lane.lock());
+    if (link.end == &end) {
+      same_lane(end.lane, link.end->lane);
+      land(*this, fd);
+      settle_receiving(end.lane);
+      forget_record_if_sure(*this, end.lane);
+    }
+    unpin(end);
   }
-  unpin(end);
+  await_kernel(*this, fd);
 }
 
 void Socket::leave(int fd, Reason why) {
   LaneEndpoint* const end = begin_leaving(fd, why);
   if (end != nullptr) end_leaving(fd, *end, now_ns() + kLeaveNs);
   // A program that reads past the library would get the record, so it is taken first.
-  if (why == Reason::kSplice) await_record(*this, fd, kNever);
+  await_record(*this, fd, why == Reason::kSplice ? kNever : now_ns() + kLeaveNs);
 }
 
 void Socket::leave_for_good(int fd, Reason why) {
@@ -234,9 +250,9 @@ int Socket::shut_stream(int fd, int how) {
   if (how != SHUT_WR) progress();  // what has come before is unread, and no cause of a reset
   if (how == SHUT_RDWR) {
     // Data that comes while the call waits is refused.
-    const std::scoped_lock guard(rx.lock);
+    const RxGuard guard(*this);
     if (link.end != nullptr) {
-      const std::scoped_lock lane_guard(link.end->lane.lock());
+      const LockGuard lane_guard(link.end->lane.lock());
       link.end->lane.rx.refuse_data();
     }
   }
@@ -245,19 +261,20 @@ int Socket::shut_stream(int fd, int how) {
   int result = 0;
   int error = errno;
   {
-    const std::scoped_lock both(rx.lock, tx.lock);
+    const StreamsGuard both(*this);
     if (how == SHUT_RD || how == SHUT_RDWR) rx.shut = true;
     if (how == SHUT_WR || how == SHUT_RDWR) {
       tx.lane_forbidden = tx.shut = true;
       if (link.end != nullptr) {
-        const std::scoped_lock lane_guard(link.end->lane.lock());
-        link.end->lane.finish(false);
-        sending_changed(RouteEvent::kLaneEnded);
+        const LockGuard lane_guard(link.end->lane.lock());
+        leave_lane(*this, fd, true);
         background::look_at(*link.end);
-        later = !fallback.done && link.end->lane.ring.unsent() != 0;
+        later = !fallback.done && tx.route != TxRoute::kKernel;
       }
+      // A lane that is whole has told the peer of the end: it needs no record.
+      if (tx.owed.waits() && !fallback.done) tx.owed.drop();
       // The kernel's end is sent later: behind it, nothing could be resent for a lane that breaks.
-      if (later || !tx.unacked.empty()) {
+      if (later || !send_owed(*this, fd)) {
         later = true;
         // Before the background thread may end the kernel's stream: behind the peer's end the socket would be closed then,
         // and no longer connected.
@@ -285,7 +302,7 @@ void Socket::release(int fd) {
   detach(*this);
   bool asked;
   {
-    const std::scoped_lock both(rx.lock, tx.lock);
+    const StreamsGuard both(*this);
     tx.lane_forbidden = true;
     asked = link.stage == LaneStage::kAsked;
   }
@@ -296,21 +313,21 @@ void Socket::release(int fd) {
   await_moment_before_close(*this);
   if (link.stage == LaneStage::kOpen) progress();  // bytes that have come are unread ones, which TCP answers with a reset
   {
-    const std::scoped_lock both(rx.lock, tx.lock);
-    const bool stays = record_would_reset(*this, fd);
+    const StreamsGuard both(*this);
+    const bool flushed = send_owed(*this, fd);
+    const bool stays = !end_record(*this, fd);
     if (!stays) rx.replace_inherited(nullptr);
     tx.shut_later = tx.shut_later || stays;
-    const bool flushed = send_unacked(*this, fd);
     shut_if_due(*this, fd);
     if (!flushed || stays) background::watch_fall(*this, keeper_of(fd));
     end = link.end;
     if (end == nullptr) return;
     socklen_t length = sizeof linger;
     libc::getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &length);
-    const std::scoped_lock lane_guard(end->lane.lock());
+    const LockGuard lane_guard(end->lane.lock());
     settle_receiving(end->lane);
     // TCP resets a connection that is closed before all was read.
-    if (end->lane.rx.unread() != 0 && rx.route != Phase::kKernel) {
+    if (end->lane.rx.unread_here() != 0) {
       const struct linger now = {1, 0};
       libc::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     }
@@ -320,9 +337,9 @@ void Socket::release(int fd) {
     if (unsent && !resets) end->keeper.store(keeper_of(fd));
     end->lane.rx.refuse_data();
     end->lane.rx.close_reading();
+    tx.shut = true;
+    if (tx.route == TxRoute::kLane) sending_changed(TxRoute::kLanding);
     end->lane.finish(true);
-    sending_changed(RouteEvent::kLaneEnded);
-    receiving_changed(RouteEvent::kLaneEnded);
     background::look_at(*end);
     resets = resets && unsent;
     if (!resets && (linger.l_onoff == 0 || linger.l_linger <= 0 || !modes.blocks(fd, 0))) return;
@@ -332,11 +349,9 @@ void Socket::release(int fd) {
   if (resets) {
     end->give_up();
   } else {
-    LaneOver over(*this, end->lane, false);
-    wait_for(over, nullptr, 0, deadline_in_ms(linger.l_linger * 1000L), nullptr, true,
-             Signals::kWait);
+    await(*this, end->lane, Awaited::kEnd, deadline_in_ms(linger.l_linger * 1000L));
   }
-  const std::scoped_lock both(rx.lock, tx.lock);
+  const StreamsGuard both(*this);
   unpin(*end);
 }
 

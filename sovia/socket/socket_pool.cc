@@ -3,8 +3,10 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <mutex>
 #include <new>
+
+#include "sovia/process/lock_order.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -17,10 +19,10 @@ struct Free {
   Free* next;
 };
 
-std::mutex g_lock;
-Free* g_free = nullptr;
+Mutex g_lock SOVIA_LOCK_ORDER(requests, pool);
+Free* g_free VIADUCT_GUARDED_BY(g_lock) = nullptr;
 
-bool more() {
+bool more() VIADUCT_REQUIRES(g_lock) {
   void* const block = mmap(nullptr, kBlock, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                            -1, 0);
   if (block == MAP_FAILED) return false;
@@ -38,7 +40,7 @@ bool more() {
 Socket* SocketPool::make(bool read_known) {
   void* memory;
   {
-    const std::scoped_lock guard(g_lock);
+    const LockGuard guard(g_lock);
     if (g_free == nullptr && !more()) return nullptr;
     memory = g_free;
     g_free = g_free->next;
@@ -62,7 +64,7 @@ bool SocketPool::retain(Socket* socket) {
 void SocketPool::give_back(Socket* socket) {
   socket->~Socket();
   auto* const free = reinterpret_cast<Free*>(socket);
-  const std::scoped_lock guard(g_lock);
+  const LockGuard guard(g_lock);
   free->next = g_free;
   g_free = free;
 }
@@ -70,8 +72,9 @@ void SocketPool::give_back(Socket* socket) {
 void SocketPool::add_descriptor(Socket& socket) { socket.descriptors_.fetch_add(1); }
 void SocketPool::remove_descriptor(Socket& socket) { socket.descriptors_.fetch_sub(1); }
 
-void SocketPool::before_fork() { g_lock.lock(); }
-void SocketPool::after_fork() { g_lock.unlock(); }
+// Held over fork.
+void SocketPool::before_fork() VIADUCT_NO_THREAD_SAFETY_ANALYSIS { g_lock.lock(); }
+void SocketPool::after_fork() VIADUCT_NO_THREAD_SAFETY_ANALYSIS { g_lock.unlock(); }
 
 SocketRef SocketCounts::reference() {
   references_.fetch_add(1, std::memory_order_relaxed);

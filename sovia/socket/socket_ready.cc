@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "sovia/process/libc.h"
@@ -11,6 +12,7 @@
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/lane_life.h"
 #include "sovia/socket/readiness.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -18,127 +20,138 @@ namespace {
 constexpr short kIn = POLLIN | POLLRDNORM;
 constexpr short kOut = POLLOUT | POLLWRNORM;
 
-// The locks of a snapshot: the receiving stream's, for POLLOUT the sending stream's too, and the lane's.
-class SnapshotLocks {
+// The locks of a snapshot: the receiving stream's, for POLLOUT the sending stream's too, and the lane's. Clang takes all
+// for locked; what looks at the sending stream asks whether `sends`.
+class VIADUCT_SCOPED_CAPABILITY SnapshotLocks {
  public:
-  SnapshotLocks(Lock& rx, Lock& tx, bool both) : rx_(rx, std::defer_lock), tx_(tx, std::defer_lock) {
-    if (both) {
-      std::lock(rx_, tx_);
-    } else {
-      rx_.lock();
-    }
+  SnapshotLocks(Socket& socket, bool sends)
+      VIADUCT_ACQUIRE(socket.rx.lock, socket.tx.lock, socket.link.end->lane.lock())
+      VIADUCT_ACQUIRE_SHARED(either_stream)
+      : rx_(socket.rx.lock), tx_(sends ? &socket.tx.lock : nullptr) {
+    rx_.lock();
+    if (tx_ != nullptr) tx_->lock();
+    if (socket.link.end == nullptr) return;
+    lane_ = &socket.link.end->lane.lock();
+    lane_->lock();
   }
-  void lock(Lane& lane) { lane_ = std::unique_lock(lane.lock()); }
+  ~SnapshotLocks() VIADUCT_RELEASE() {
+    if (lane_ != nullptr) lane_->unlock();
+    if (tx_ != nullptr) tx_->unlock();
+    rx_.unlock();
+  }
+  SnapshotLocks(const SnapshotLocks&) = delete;
+  SnapshotLocks& operator=(const SnapshotLocks&) = delete;
 
  private:
-  std::unique_lock<Lock> rx_, tx_, lane_;
+  Lock& rx_;
+  Lock* const tx_;
+  Lock* lane_ = nullptr;
 };
+
+#define SOVIA_ALL_LOCKED(socket) SOVIA_RX_LOCKED(socket) VIADUCT_REQUIRES((socket).tx.lock) SOVIA_LANE_LOCKED(socket)
 
 bool kernel_has_data(int fd) {
   int bytes = 0;
   return fd >= 0 && libc::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
-// All locked.
-Readiness snapshot(Socket& socket, bool sends) {
+// Those of these events that the kernel has to tell behind the record.
+short without_record(int fd, short kernel_says) {
+  pollfd now{fd, kernel_says, 0};
+  return libc::poll(&now, 1, 0) < 0 ? kernel_says : now.revents;
+}
+
+Readiness snapshot(Socket& socket, bool sends) SOVIA_ALL_LOCKED(socket) {
   Readiness now;
   now.reset = socket.reset;
   now.untold = socket.reset ? !socket.reset.is_told() : socket.reset.is_untold();
   now.end_delayed = socket.tx.shut_later.load();
   now.has_lane = socket.link.end != nullptr;
   now.had_lanes = socket.link.number.load() != 0;
-  now.receiving = socket.rx.route;
+  now.on_lane = socket.rx.on_lane;
   now.read_shut = socket.rx.shut;
   now.early_end = socket.rx.early_end;
-  if (socket.rx.inherited != nullptr) {
-    now.has_inherited = socket.rx.inherited->left() != 0;
-    now.record_next = record_is_next(socket) && socket.rx.inherited->is_record_certain();
-  }
+  now.has_inherited = socket.rx.inherited_left() != 0;
+  now.record_next = socket.rx.record().is_expected();
   if (sends) now.sending = socket.tx.route;
   if (socket.link.end == nullptr) return now;
   Lane& lane = socket.link.end->lane;
-  now.lane_unread = lane.rx.unread() != 0;
+  same_lane(socket.link.end->lane, lane);
+  now.lane_unread = socket.rx.on_lane && lane.rx.unread_here() != 0;
   now.lane_broken = lane.control.broken();
   now.lane_ended = lane.control.receiving() == Lane::State::kEnded;
-  now.awaits_lane_end = socket.rx.route == Phase::kKernel && !socket.rx.shut && must_wait_for_lane_end(socket, lane);
+  now.awaits_lane_end = must_wait_for_lane_end(socket, lane);
   if (!sends) return now;
-  now.coming_down = is_coming_down(socket);
-  now.lane_room = socket.tx.route == Phase::kLane &&
-                  (lane.tx.has_room() || lane.control.peer_closed() || lane.control.sending() != Lane::State::kUp);
+  now.write_shut = socket.tx.shut;
+  now.lane_room = socket.tx.route == TxRoute::kLane && (lane.tx.has_room() || lane.control.peer_closed());
   return now;
 }
 
 // The kernel tells of a reset: nothing more is sent on the lane. Data that has come before stays to be read.
-void end_reset_lane(Socket& socket, Lane& lane, short kernel_says) {
+void end_reset_lane(LaneEndpoint& end, short kernel_says) VIADUCT_REQUIRES(end.lane.lock()) {
   const short reset = POLLERR | POLLHUP;
-  if ((kernel_says & reset) != reset || lane.control.broken()) return;
-  lane.fail();
-  background::look_at(*socket.link.end);
+  if ((kernel_says & reset) != reset || end.lane.control.broken()) return;
+  end.lane.fail();
+  background::look_at(end);
 }
 
-// Polls the lane, and takes the direction off a lane that has ended, as a receive would. All locked.
-void advance(Socket& socket, Lane& lane, bool sends) {
+// Polls the lane, and lets the directions follow it, as a send or a receive would.
+void advance(Socket& socket, bool sends) SOVIA_ALL_LOCKED(socket) {
+  Lane& lane = socket.link.end->lane;
+  same_lane(socket.link.end->lane, lane);
   if (lane.wants_poll()) lane.poll();
-  const bool ended = lane.control.receiving() == Lane::State::kEnded;
   socket.settle_receiving(lane);
-  if (socket.rx.route == Phase::kLane && lane.rx.unread() == 0 && (ended || socket.fallback.done)) {
-    socket.receiving_changed(RouteEvent::kLaneEnded);
-    background::look_at(*socket.link.end);
-  }
-  if (!sends || socket.tx.route == Phase::kKernel) return;
-  leave_ended_lane(socket);
-  if (socket.tx.route == Phase::kLane && lane.ring.awaits_completion()) background::flush_later(*socket.link.end);
+  if (lane.control.over()) background::look_at(*socket.link.end);
+  if (!sends || socket.tx.route == TxRoute::kKernel) return;
+  leave_ended_lane(socket, -1);
+  // The background thread tells the sets.
+  if (land(socket, -1)) background::look_at(*socket.link.end);
+  if (socket.tx.route == TxRoute::kLane && lane.ring.awaits_completion()) background::flush_later(*socket.link.end);
   // The background thread hands the data that has not arrived to the kernel.
-  if (socket.tx.route == Phase::kLane && lane.control.broken()) background::look_at(*socket.link.end);
+  if (lane.control.broken()) background::look_at(*socket.link.end);
 }
 
 }  // namespace
 
 short Socket::ask_kernel(short wanted) {
-  if (!may_use_lane() && rx.inherited == nullptr) return wanted;
+  if (kernel_alone()) return wanted;
   const bool sends = (wanted & kOut) != 0;
-  SnapshotLocks locks(rx.lock, tx.lock, sends);
-  if (link.end != nullptr) locks.lock(link.end->lane);
-  const Readiness now = snapshot(*this, sends);
-  if (now.record_next) be_watched(*this);
-  return now.to_ask(wanted);
+  const SnapshotLocks locks(*this, sends);
+  if (link.end != nullptr && !reset) advance(*this, sends);
+  return snapshot(*this, sends).to_ask(wanted);
 }
 
 bool Socket::kernel_knows_all() {
   // The locks of a socket without a lane would cost a tenth of an epoll_ctl().
   const bool laneless = link.stage.load(std::memory_order_acquire) != LaneStage::kOpen;
-  if (kernel_alone() || (laneless && !reset && rx.inherited == nullptr)) return true;
-  {
-    const std::scoped_lock guard(rx.lock);
-    if (reset || rx.inherited != nullptr) return false;
-    // A lane decides when the end of the connection is told, even before it has begun.
-    if (link.end != nullptr && rx.route != Phase::kKernelAgain) return false;
-  }
-  const std::scoped_lock guard(tx.lock);
+  if (kernel_alone()) return true;
+  if (laneless && !reset && rx.has_nothing_first()) return true;
+  const StreamsGuard both(*this);
+  if (reset || rx.inherited != nullptr || rx.record().is_expected() || rx.on_lane) return false;
   if (link.end == nullptr) return true;
-  const std::scoped_lock lane_guard(link.end->lane.lock());
-  return tx.route != Phase::kLane && !is_coming_down(*this);
+  const LockGuard lane_guard(link.end->lane.lock());
+  // A lane decides when the end of the connection is told, even before it has begun.
+  return tx.route == TxRoute::kKernel && !must_wait_for_lane_end(*this, link.end->lane) && link.end->lane.greeting.trusted();
 }
 
 bool Socket::receives_in_kernel() {
-  const std::scoped_lock guard(rx.lock);
-  if (!link.left_for_good.load() || reset || rx.inherited != nullptr) return false;
-  if (link.end == nullptr || rx.route == Phase::kKernelAgain) return true;
-  const std::scoped_lock lane_guard(link.end->lane.lock());
-  return rx.route == Phase::kKernel && link.end->lane.control.over() && !link.end->lane.control.started();
+  const RxGuard guard(*this);
+  if (!link.left_for_good.load() || reset || rx.inherited != nullptr || rx.record().is_expected() || rx.on_lane) return false;
+  if (link.end == nullptr) return true;
+  const LockGuard lane_guard(link.end->lane.lock());
+  return link.end->lane.control.over() && link.end->lane.rx.unread() == 0;
 }
 
 short Socket::answer(short wanted, short kernel_says, int fd) {
-  if (!may_use_lane() && rx.inherited == nullptr) return kernel_says;
+  if (kernel_alone()) return kernel_says;
   const bool sends = (wanted & kOut) != 0;
-  SnapshotLocks locks(rx.lock, tx.lock, sends);
-  if (link.end != nullptr) {
-    locks.lock(link.end->lane);
-    if (!reset) {
-      end_reset_lane(*this, link.end->lane, kernel_says);
-      advance(*this, link.end->lane, sends);
-    }
+  const SnapshotLocks locks(*this, sends);
+  if (link.end != nullptr && !reset) {
+    end_reset_lane(*link.end, kernel_says);
+    advance(*this, sends);
   }
+  const bool takes = rx.record().is_expected() && (kernel_says & (kIn | POLLRDHUP | POLLHUP)) != 0 && fd >= 0 && !reset;
+  if (takes && take_record(*this, fd)) kernel_says = without_record(fd, kernel_says);
   Readiness now = snapshot(*this, sends);
   if (now.awaits_lane_end && (kernel_says & POLLRDHUP) != 0) now.kernel_unread = kernel_has_data(fd);
   const short told = now.to_tell(wanted, kernel_says);
@@ -148,44 +161,50 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
   return told;
 }
 
-int Socket::unread(int kernel_bytes) {
-  const std::scoped_lock guard(rx.lock);
-  return unread_locked(kernel_bytes);
+int Socket::unread(int fd) {
+  const RxGuard guard(*this);
+  return unread_locked(fd);
 }
 
-int Socket::unread_locked(int kernel_bytes) {
+int Socket::unread_locked(int fd) {
   std::uint64_t bytes = rx.inherited_left();
-  if (record_is_next(*this)) kernel_bytes = 0;
+  if (link.end != nullptr) {
+    const LockGuard lane_guard(link.end->lane.lock());
+    settle_receiving(link.end->lane);
+  }
+  if (rx.record().is_expected() && !reset) take_record(*this, fd);
+  int in_kernel = 0;
+  if (!rx.record().is_expected()) libc::ioctl(fd, FIONREAD, &in_kernel);
+  auto kernel_bytes = static_cast<std::uint64_t>(std::max(in_kernel, 0));
   if (link.end != nullptr) {
     Lane& lane = link.end->lane;
-    const std::scoped_lock lane_guard(lane.lock());
-    settle_receiving(lane);
-    if (rx.route == Phase::kLane || rx.route == Phase::kKernelAgain) {
-      bytes += lane.rx.unread();
-      if (lane.control.receiving() != Lane::State::kEnded) kernel_bytes = 0;
-    } else if (rx.route == Phase::kDrain &&
-               static_cast<std::uint64_t>(kernel_bytes) >= rx.kernel_left) {
-      bytes += lane.rx.unread();
-    } else if (rx.route == Phase::kKernel && kernel_bytes == 0) {
-      bytes += lane.rx.unread();
+    const LockGuard lane_guard(lane.lock());
+    const auto first = lane.rx.first();
+    const std::uint64_t before = first ? *first - rx.kernel_read : 0;
+    if (rx.on_lane) {
+      const std::uint64_t behind_record = kernel_bytes - std::min<std::uint64_t>(kernel_bytes, sizeof(Resume));
+      const std::uint64_t behind = rx.leaves_lane ? kernel_bytes : lane.rx.has_turns() ? behind_record : 0;
+      kernel_bytes = lane.rx.unread_here() + behind;
+    } else if (first && kernel_bytes >= before) {
+      kernel_bytes = before + lane.rx.unread_here(true);
     }
   }
-  return static_cast<int>(bytes + static_cast<std::uint64_t>(kernel_bytes));
+  return static_cast<int>(bytes + kernel_bytes);
 }
 
 int Socket::unsent(int kernel_bytes) {
-  const std::scoped_lock guard(tx.lock);
-  if (!tx.unacked.empty()) kernel_bytes += static_cast<int>(tx.unacked.left());
+  const TxGuard guard(*this);
+  if (!tx.owed.empty()) kernel_bytes += static_cast<int>(tx.owed.left());
   if (link.end == nullptr || fallback.done) return kernel_bytes;
-  const std::scoped_lock lane_guard(link.end->lane.lock());
+  const LockGuard lane_guard(link.end->lane.lock());
   return kernel_bytes + static_cast<int>(link.end->lane.ring.unsent());
 }
 
 bool Socket::lane_has_data() {
-  const std::scoped_lock guard(rx.lock);
+  const RxGuard guard(*this);
   if (rx.inherited_left() != 0) return true;
   if (link.end == nullptr) return false;
-  const std::scoped_lock lane_guard(link.end->lane.lock());
+  const LockGuard lane_guard(link.end->lane.lock());
   return link.end->lane.rx.unread() != 0;
 }
 

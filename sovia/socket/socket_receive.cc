@@ -1,14 +1,18 @@
 #include "sovia/socket/socket.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 
+#include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <optional>
 
 #include "sovia/lane/engine.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
+#include "sovia/process/options.h"
+#include "sovia/process/options.h"
 #include "sovia/process/signals.h"
 #include "sovia/process/threads.h"
 #include "sovia/socket/background_requests.h"
@@ -19,6 +23,7 @@
 #include "sovia/socket/rx_sources.h"
 #include "sovia/socket/socket_pieces.h"
 #include "sovia/socket/waiting_call.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -30,10 +35,11 @@ bool begin_undisturbed(Socket& socket, int flags) {
   // A call with MSG_WAITALL may get its first bytes from the kernel and the rest over a lane.
   if ((flags & MSG_WAITALL) != 0) return false;
   const bool alone = has_one_thread();
-  const std::scoped_lock guard(socket.rx.lock);
+  const RxGuard guard(socket);
   if (!alone && !socket.demand.was_refused()) return false;
   if (!socket.link.is_idle() || socket.link.end != nullptr) return false;
-  if (socket.rx.inherited != nullptr || socket.reset || socket.reset.is_untold()) return false;
+  if (socket.rx.inherited != nullptr || socket.rx.record().is_expected()) return false;
+  if (socket.reset || socket.reset.is_untold()) return false;
   socket.rx.undisturbed.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -53,7 +59,7 @@ ssize_t receive_undisturbed(Socket& socket, int fd, const iovec* pieces, std::si
   }
   const bool took = bytes > 0 && (flags & MSG_PEEK) == 0;
   {
-    const std::scoped_lock guard(socket.rx.lock);
+    const RxGuard guard(socket);
     if (took) socket.rx.kernel_read += static_cast<std::uint64_t>(bytes);
     socket.rx.undisturbed.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -66,74 +72,92 @@ ssize_t receive_undisturbed(Socket& socket, int fd, const iovec* pieces, std::si
 // True if nothing will come behind the unread data.
 bool has_ended(Socket& socket, int fd) {
   {
-    const std::scoped_lock guard(socket.rx.lock);
+    const RxGuard guard(socket);
     if (socket.rx.shut) return true;
-    if (socket.link.end != nullptr && socket.rx.route != Phase::kKernelAgain) {
+    if (socket.link.end != nullptr) {
       Lane& lane = socket.link.end->lane;
-      const std::scoped_lock lane_guard(lane.lock());
+      const LockGuard lane_guard(lane.lock());
       if (lane.control.broken()) return true;
       // Behind the lane's end the kernel's stream may go on.
-      if (socket.rx.route != Phase::kLane || lane.control.receiving() != Lane::State::kEnded) return false;
+      if (lane.control.receiving() == Lane::State::kUp || must_wait_for_lane_end(socket, lane)) return false;
     }
   }
   pollfd kernel_fd{fd, POLLRDHUP, 0};
   return libc::poll(&kernel_fd, 1, 0) > 0;
 }
 
-// Counts bytes that have been read from the kernel. rx locked.
-void count_kernel_bytes(Socket& socket, std::uint64_t bytes) {
-  counters::add(Counter::kBytesReceivedKernel, bytes);
-  socket.rx.kernel_read += bytes;
-  if (socket.rx.route != Phase::kDrain) return;
-  socket.rx.kernel_left -= bytes;
-  if (socket.rx.kernel_left != 0) return;
-  socket.receiving_changed(RouteEvent::kDrained);
-  socket.rx.turns = true;
-  if (socket.fallback.done) background::look_at(*socket.link.end);
+// How many bytes of the kernel's come next: no more than there were before a look at what the lane has brought. It may have
+// said that the direction goes on there, and a record would be taken for data. The lane is not locked.
+std::uint64_t kernel_limit(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
+  constexpr std::uint64_t kAll = ~std::uint64_t{0};
+  if (socket.link.end == nullptr) return kAll;
+  Lane& lane = socket.link.end->lane;
+  const std::uint64_t read = socket.rx.kernel_read;
+  const auto before = [read](std::uint64_t first) { return first - std::min(first, read); };
+  {
+    const LockGuard guard(lane.lock());
+    if (const auto first = lane.rx.first()) return before(*first);
+    if (!lane.greeting.trusted() || lane.control.is_cut() || lane.control.receiving() == Lane::State::kEnded) return kAll;
+  }
+  int unread = 0;
+  libc::ioctl(fd, SIOCINQ, &unread);
+  engine::take_all_in();
+  const LockGuard guard(lane.lock());
+  if (const auto first = lane.rx.first()) return before(*first);
+  return static_cast<std::uint64_t>(std::max(unread, 0));
 }
 
 Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip,
-                            int flags, ssize_t& bytes) {
+                            int flags, ssize_t& bytes) SOVIA_RX_LOCKED(socket) {
   bytes = 0;
-  if (!meet_early_record(socket, fd)) return socket.reset ? tell_reset(socket, fd, Attempt::kDone) : Attempt::kAgain;
-  if (record_is_next(socket)) {
+  if (socket.rx.record().is_expected()) {
     if (!take_record(socket, fd)) return socket.rx.shut ? Attempt::kDone : Attempt::kAgain;
     if (socket.reset) return tell_reset(socket, fd, Attempt::kDone);
-    drop_empty_record(socket);
+    drop_if_read(socket);
   }
   // The kernel would step over the mark. A receive that has a part ends there, as with TCP.
   if (skip != 0 && is_at_mark(fd)) return Attempt::kDone;
-  const std::uint64_t limit = socket.rx.route == Phase::kDrain ? socket.rx.kernel_left : ~0ull;
-  IovecTail rest(pieces, count, skip, limit);
-  bytes = libc::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
+  const std::uint64_t limit = kernel_limit(socket, fd);
+  std::byte first;
+  const iovec one{&first, 1};
+  // Without a byte there may be an error, or the end.
+  const bool looks = limit == 0 && total(pieces, count) != skip;
+  IovecTail rest(looks ? &one : pieces, looks ? 1 : count, looks ? 0 : skip, limit != 0 ? limit : 1);
+  bytes = libc::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT | (looks ? MSG_PEEK : 0));
   if (bytes < 0) socket.reset.kernel_tells(errno);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
   if (bytes == 0 && rest.bytes() != 0 && socket.reset.fail_receive()) return Attempt::kFailed;
+  if (looks && bytes > 0) {
+    bytes = 0;
+    return Attempt::kAgain;
+  }
   // The end of the kernel's stream is the end of the connection only when the lane's end has come.
-  if (bytes == 0 && socket.link.end != nullptr && socket.rx.route == Phase::kKernel && rest.bytes() != 0 &&
-      !socket.rx.shut) {
-    const std::scoped_lock guard(socket.link.end->lane.lock());
+  if (bytes == 0 && socket.link.end != nullptr && rest.bytes() != 0 && !socket.rx.shut) {
+    const LockGuard guard(socket.link.end->lane.lock());
     if (must_wait_for_lane_end(socket, socket.link.end->lane)) {
       socket.rx.early_end = true;
       return Attempt::kAgain;
     }
   }
   if (bytes > 0) socket.rx.count_emptied();
-  if (bytes > 0 && (flags & MSG_PEEK) == 0) count_kernel_bytes(socket, static_cast<std::uint64_t>(bytes));
+  if (bytes <= 0 || (flags & MSG_PEEK) != 0) return Attempt::kDone;
+  counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
+  socket.rx.kernel_read += static_cast<std::uint64_t>(bytes);
+  socket.rx.turns = static_cast<std::uint64_t>(bytes) == limit;
   return Attempt::kDone;
 }
 
-// Takes unread bytes from the lane. rx and the lane locked.
-Attempt take_from_lane(Socket& socket, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
-                       ssize_t& bytes) {
-  Lane& lane = socket.link.end->lane;
+// Takes unread bytes from the lane.
+Attempt take_from_lane(Socket& socket, Lane& lane, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                       ssize_t& bytes) SOVIA_RX_LOCKED(socket) VIADUCT_REQUIRES(lane.lock()) {
   const bool peek = (flags & MSG_PEEK) != 0;
   bytes = static_cast<ssize_t>((flags & MSG_TRUNC) != 0 && !peek ? lane.rx.discard(total(pieces, count) - skip)
                                                                  : lane.rx.read(pieces, count, skip, peek));
-  socket.rx.lane_unread.store(lane.rx.unread(), std::memory_order_relaxed);
-  if (lane.rx.unread() == 0) socket.rx.count_emptied();
+  socket.rx.lane_unread.store(lane.rx.unread_here(), std::memory_order_relaxed);
+  const std::size_t left = lane.rx.unread_here();
+  if (left == 0) socket.rx.count_emptied();
   socket.rx.last_packet.store(lane.rx.last_packet(), std::memory_order_relaxed);
-  if (lane.control.receiving() == Lane::State::kEnded && lane.rx.unread() == 0) {
+  if (left == 0 && (lane.control.receiving() != Lane::State::kUp || lane.rx.unread() != 0)) {
     socket.rx.turns = true;
     background::look_at(*socket.link.end);
   }
@@ -147,61 +171,61 @@ Attempt take_from_lane(Socket& socket, const iovec* pieces, std::size_t count, s
   return Attempt::kDone;
 }
 
-// Receives from the lane, if the route says so. kKernel: the caller has to receive from the kernel. rx locked.
+// Whether the lane brings the next bytes, as it has just said.
+bool goes_up(Socket& socket) SOVIA_RX_LOCKED(socket) {
+  const LockGuard guard(socket.link.end->lane.lock());
+  socket.settle_receiving(socket.link.end->lane);
+  return socket.rx.on_lane;
+}
+
+// Receives from the lane, if that has the next bytes. kKernel: the caller has to receive from the kernel.
 Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
-                          ssize_t& bytes, bool& came_down, bool& cut) {
+                          ssize_t& bytes, bool& cut) SOVIA_RX_LOCKED(socket) {
   Lane& lane = socket.link.end->lane;
-  const std::scoped_lock lane_guard(lane.lock());
+  const LockGuard lane_guard(lane.lock());
   socket.settle_receiving(lane);
-  if (socket.rx.route == Phase::kLane) {
-    if (lane.rx.unread() != 0) return take_from_lane(socket, pieces, count, skip, flags, bytes);
-    if (lane.control.receiving() == Lane::State::kEnded) {
-      socket.receiving_changed(RouteEvent::kLaneEnded);
-      came_down = true;
-      background::look_at(*socket.link.end);
-    } else if (socket.rx.shut && !(lane.rx.has_refused() && lane.control.is_cut())) {
-      return Attempt::kDone;
-    } else if (!lane.control.is_cut()) {
-      if (lane.tx.holds()) lane.tx.flush();  // the program waits for the answer to it
-      socket.rx.empty.store(!lane.control.broken(), std::memory_order_relaxed);
-      if (lane.control.broken()) background::look_at(*socket.link.end);
-      return Attempt::kAgain;
-    }
-  }
-  if (socket.rx.route == Phase::kKernel && lane.tx.holds()) lane.tx.flush();
   cut = lane.control.is_cut();
+  if (socket.rx.on_lane) {
+    if (lane.rx.unread_here() != 0) return take_from_lane(socket, lane, pieces, count, skip, flags, bytes);
+    if (socket.rx.shut) return Attempt::kDone;
+    if (lane.tx.holds()) lane.tx.flush();  // the program waits for the answer to it
+    socket.rx.empty.store(!lane.control.broken(), std::memory_order_relaxed);
+    if (lane.control.broken()) background::look_at(*socket.link.end);
+    return Attempt::kAgain;
+  }
+  if (lane.tx.holds()) lane.tx.flush();
   return Attempt::kKernel;
 }
 
-// Receives what comes behind the inherited bytes. rx locked.
-Attempt receive_from_route(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
-                           ssize_t& bytes, bool& moved) {
-  if (socket.reset && (socket.link.end == nullptr || socket.rx.route == Phase::kKernelAgain)) {
-    return tell_reset(socket, fd, Attempt::kDone);
-  }
-  if (socket.link.end == nullptr) return receive_from_kernel(socket, fd, pieces, count, skip, flags, bytes);
-  bool cut = false;
-  const Attempt on_lane = receive_from_lane(socket, pieces, count, skip, flags, bytes, moved, cut);
-  if (on_lane != Attempt::kKernel) return on_lane;
-  if (cut && !socket.fallback.done) {
-    const std::scoped_lock guard_out(socket.tx.lock);
-    fall_back_locked(socket, fd);
-    moved = true;
-  }
-  if (socket.reset && socket.rx.route != Phase::kDrain) return tell_reset(socket, fd, Attempt::kDone);
-  if (socket.fallback.done && socket.rx.route == Phase::kLane) {
-    socket.receiving_changed(RouteEvent::kLaneEnded);
-    background::look_at(*socket.link.end);
-  }
-  const bool drains = socket.rx.route == Phase::kDrain;
-  const Attempt attempt = receive_from_kernel(socket, fd, pieces, count, skip, flags, bytes);
-  moved |= drains && socket.rx.route == Phase::kLane;
-  return attempt;
+// As fall_back_locked(), with tx yet to be locked: Clang knows of no share in either_stream that becomes the whole.
+void fall_back_receiving(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
+  const LockGuard guard(socket.tx.lock);
+  fall_back_locked(socket, fd);
 }
 
-// Receives from the source of the next bytes. rx locked.
+// Receives what comes behind the inherited bytes.
+Attempt receive_from_route(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                           ssize_t& bytes, bool& moved) SOVIA_RX_LOCKED(socket) {
+  if (socket.link.end == nullptr) {
+    if (socket.reset) return tell_reset(socket, fd, Attempt::kDone);
+    return receive_from_kernel(socket, fd, pieces, count, skip, flags, bytes);
+  }
+  const std::uint32_t routes = socket.routes();
+  for (;;) {
+    bool cut = false;
+    const Attempt on_lane = receive_from_lane(socket, pieces, count, skip, flags, bytes, cut);
+    if (on_lane != Attempt::kKernel) return on_lane;
+    if (cut && !socket.fallback.done) fall_back_receiving(socket, fd);
+    moved |= socket.routes() != routes;
+    if (socket.reset) return tell_reset(socket, fd, Attempt::kDone);
+    const Attempt attempt = receive_from_kernel(socket, fd, pieces, count, skip, flags, bytes);
+    if (attempt != Attempt::kAgain || !goes_up(socket)) return attempt;
+  }
+}
+
+// Receives from the source of the next bytes.
 Attempt receive_from_source(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
-                            ssize_t& bytes, bool& moved) {
+                            ssize_t& bytes, bool& moved) SOVIA_RX_LOCKED(socket) {
   socket.rx.turns = false;
   if (socket.rx.inherited != nullptr) {
     const Attempt attempt = receive_inherited_bytes(socket, pieces, count, skip, (flags & MSG_PEEK) != 0, bytes);
@@ -256,8 +280,9 @@ bool Socket::finds_nothing(int flags) {
 Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                             ssize_t& bytes) {
   RouteMove move(*this);
-  const std::scoped_lock guard(rx.lock);
+  const RxGuard guard(*this);
   fd = current(fd);
+  const std::uint32_t routes_before = routes();
   const Attempt attempt = receive_from_source(*this, fd, pieces, count, skip, flags, bytes, move.happened);
   if (attempt == Attempt::kAgain) rx.count_emptied();
   if (attempt != Attempt::kDone || bytes <= 0) return attempt;
@@ -273,6 +298,9 @@ Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count, std:
       done += static_cast<std::size_t>(more);
     }
   }
+  // Sets that wait for the next bytes learn where these come from now.
+  if (rx.turns && link.end != nullptr) goes_up(*this);
+  move.happened |= routes() != routes_before;
   bytes = static_cast<ssize_t>(done);
   return attempt;
 }
@@ -300,6 +328,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
       return static_cast<ssize_t>(done);
     }
     if (attempt == Attempt::kDone) {
+      burst.received();
       if (bytes == 0) return static_cast<ssize_t>(done);
       if (peek) {
         done = static_cast<std::size_t>(bytes);
@@ -326,13 +355,14 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
     std::size_t redirected = 0;
     const bool goes_on = await_data(*this, *waiting, fd, pieces, redirects ? count : 0, done, redirected);
     done += redirected;
+    if (redirected != 0) burst.received();
     if (redirected != 0 && (!all || done >= wanted)) return static_cast<ssize_t>(done);
     if (!goes_on) return done != 0 ? static_cast<ssize_t>(done) : -1;
   }
 }
 
 bool Socket::put_back(const iovec* pieces, std::size_t count) {
-  const std::scoped_lock both(rx.lock, tx.lock);
+  const StreamsGuard both(*this);
   const std::size_t bytes = total(pieces, count);
   const std::size_t rest = rx.inherited_left();
   InheritedBytes* const all = make_inherited_bytes(bytes + rest);
@@ -345,7 +375,6 @@ bool Socket::put_back(const iovec* pieces, std::size_t count) {
   const iovec behind{to, rest};
   const std::size_t moved = rest != 0 ? read_inherited_bytes(*rx.inherited, &behind, 1, 0, false) : 0;
   all->set_bytes(bytes + moved);
-  if (rx.inherited != nullptr) rx.inherited->move_record(*all);
   rx.replace_inherited(all);
   demand.stop_bypass();
   return true;

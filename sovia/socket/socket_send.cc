@@ -5,7 +5,6 @@
 #include <netinet/tcp.h>
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 
 #include "sovia/lane/engine.h"
@@ -24,6 +23,7 @@
 #include "sovia/socket/redirected_receive.h"
 #include "sovia/socket/socket_pieces.h"
 #include "sovia/socket/waiting_call.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -37,38 +37,39 @@ struct Direct {
   std::uint64_t ticket = 0;  // of the last packet
 };
 
-// Begins this direction on the lane, if the lane is open and nothing speaks against it.
-bool go_up(Socket& socket, int fd) {
-  Lane& lane = socket.link.end->lane;
+// Brings this direction to the lane, if the lane is open and nothing speaks against it.
+bool go_up(Socket& socket, int fd, Lane& lane) SOVIA_TX_LOCKED(socket) VIADUCT_REQUIRES(lane.lock()) {
   std::uint64_t before, unsent;
   if (socket.tx.lane_forbidden || !lane.greeting.may_start() || lane.control.broken()) return false;
-  if (lane.control.sending() != Lane::State::kIdle) return false;
+  if (lane.control.sending() != Lane::State::kIdle || !socket.tx.owed.empty()) return false;
   if (lane.control.peer_closed() || lane.control.peer_leaves() || socket.reset.ended_by_kernel()) return false;
-  if (!bytes_written(fd, socket.modes.opener(), before, unsent)) return false;
-  lane.control.start(before);
-  if (lane.control.sending() != Lane::State::kUp) return false;
+  if (!bytes_written(fd, socket.modes.opener(), before, unsent) || !lane.tx.go_up(before)) return false;
   // The peer has to read the kernel's unsent bytes first, and no later write will make the kernel send them.
   if (unsent != 0) push(fd);
-  socket.sending_changed(RouteEvent::kStart);
+  socket.sending_changed(TxRoute::kLane);
   counters::add(Counter::kStartsSent);
-  SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd,
-            static_cast<unsigned long long>(before));
+  SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd, static_cast<unsigned long long>(before));
   return true;
 }
 
-// Decides whether the direction is on the lane, for this packet and those that follow. With the lane locked. True if
-// the direction has come down to the kernel.
-bool choose_route(Socket& socket, int fd) {
-  if (socket.tx.route == Phase::kKernel) go_up(socket, fd);
-  return leave_ended_lane(socket);
+// Decides which carrier takes the next bytes. True if the kernel does from now on.
+bool choose_route(Socket& socket, int fd, std::size_t bytes) SOVIA_TX_LOCKED(socket) SOVIA_LANE_LOCKED(socket) {
+  const bool was_kernel = socket.tx.route == TxRoute::kKernel;
+  const bool in_kernel = socket.burst.is_long(bytes) && options().route == kRouteAuto && !socket.modes.carries_messages();
+  if (!in_kernel && was_kernel) go_up(socket, fd, socket.link.end->lane);
+  if (in_kernel && socket.tx.route == TxRoute::kLane) leave_lane(socket, fd, false);
+  leave_ended_lane(socket, fd);
+  if (socket.tx.route == TxRoute::kLanding) land(socket, fd);
+  return !was_kernel && socket.tx.route == TxRoute::kKernel;
 }
 
 // False: there are no credits, and the data is copied after all, because a program that was told of room must not wait.
-bool send_direct(Socket& socket, const iovec& piece, std::size_t skip, ssize_t& bytes, Direct& direct) {
+bool send_direct(Lane& lane, const iovec& piece, std::size_t skip, ssize_t& bytes, Direct& direct)
+    VIADUCT_REQUIRES(lane.lock()) {
   const std::size_t left = piece.iov_len - skip;
   const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunkBytes));
   const auto* const from = static_cast<const std::byte*>(piece.iov_base) + skip;
-  if (!socket.link.end->lane.tx.write_direct(from, here, direct.memory, direct.ticket)) return false;
+  if (!lane.tx.write_direct(from, here, direct.memory, direct.ticket)) return false;
   direct.sent = true;
   bytes = here;
   counters::add(Counter::kBytesSentLane, here);
@@ -76,8 +77,9 @@ bool send_direct(Socket& socket, const iovec& piece, std::size_t skip, ssize_t& 
 }
 
 Attempt send_on_lane(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
-                     ssize_t& bytes, Direct* direct, bool looked) {
+                     ssize_t& bytes, Direct* direct, bool looked) SOVIA_TX_LOCKED(socket) SOVIA_LANE_LOCKED(socket) {
   Lane& lane = socket.link.end->lane;
+  same_lane(socket.link.end->lane, lane);
   if (lane.control.broken()) {
     // Packets that came before the connection was lost may still tell that the peer has closed.
     if (looked && !lane.control.is_cut()) background::look_at(*socket.link.end);
@@ -85,7 +87,7 @@ Attempt send_on_lane(Socket& socket, int fd, const iovec* pieces, std::size_t co
     return looked ? Attempt::kBroken : Attempt::kPollCompletions;
   }
   const int combines = socket.modes.combining(fd);
-  if (direct != nullptr && count == 1 && send_direct(socket, pieces[0], skip, bytes, *direct)) {
+  if (direct != nullptr && count == 1 && send_direct(lane, pieces[0], skip, bytes, *direct)) {
     return Attempt::kDone;
   }
   const bool corked = combines == SocketModes::kCorked || (flags & MSG_MORE) != 0;
@@ -113,17 +115,16 @@ Attempt send_on_lane(Socket& socket, int fd, const iovec* pieces, std::size_t co
   return Attempt::kAgain;
 }
 
-// Makes bytes sent on the lane arrive before those sent through the kernel. kDone: the kernel may send. With the lane
-// locked.
-Attempt finish_on_lane(Socket& socket, bool looked) {
+// The direction is not on the lane. kDone: the kernel may send; bytes on their way by the lane arrive before.
+Attempt finish_on_lane(Socket& socket, int fd, bool looked) SOVIA_TX_LOCKED(socket) SOVIA_LANE_LOCKED(socket) {
   Lane& lane = socket.link.end->lane;
-  if (lane.control.broken() && !socket.fallback.done) {
+  same_lane(socket.link.end->lane, lane);
+  if (socket.tx.route != TxRoute::kKernel && lane.control.broken() && !lane.control.peer_closed() && !socket.fallback.done) {
     if (!lane.control.is_cut()) background::look_at(*socket.link.end);
-    if (!lane.control.is_cut()) return looked ? Attempt::kAgain : Attempt::kPollCompletions;
-    if (lane.loss.wants_fall_back()) return looked ? Attempt::kBroken : Attempt::kPollCompletions;
+    if (!looked) return Attempt::kPollCompletions;
+    return lane.control.is_cut() ? Attempt::kBroken : Attempt::kAgain;
   }
-  // Bytes sent through the kernel could overtake those still on the lane.
-  return is_coming_down(socket) ? Attempt::kAgain : Attempt::kDone;
+  return land(socket, fd) || socket.tx.shut ? Attempt::kDone : Attempt::kAgain;
 }
 
 // A reset that the kernel has told to another call. kDone: there is none.
@@ -135,9 +136,9 @@ Attempt untold_reset(Socket& socket) {
 }
 
 Attempt send_in_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
-                       ssize_t& bytes) {
+                       ssize_t& bytes) SOVIA_TX_LOCKED(socket) {
   if (socket.tx.shut_later) return Attempt::kPipe;
-  if (!send_unacked(socket, fd)) return Attempt::kAgain;
+  if (!send_owed(socket, fd, true)) return Attempt::kAgain;
   if (socket.reset) return tell_reset(socket, fd, Attempt::kPipe);
   if (skip == 0) {
     if (const Attempt told = untold_reset(socket); told != Attempt::kDone) return told;
@@ -161,16 +162,16 @@ Attempt try_send(Socket& socket, int fd, const iovec* pieces, std::size_t count,
                  ssize_t& bytes, Direct* direct, bool looked) {
   {
     RouteMove move(socket);
-    const std::scoped_lock guard(socket.tx.lock);
+    const TxGuard guard(socket);
     fd = socket.current(fd);
     if (socket.reset) return tell_reset(socket, fd, Attempt::kPipe);
     if (socket.link.end != nullptr) {
-      const std::scoped_lock lane_guard(socket.link.end->lane.lock());
-      move.happened = choose_route(socket, fd);
-      if (socket.tx.route == Phase::kLane) {
+      const LockGuard lane_guard(socket.link.end->lane.lock());
+      move.happened = choose_route(socket, fd, total(pieces, count) - skip);
+      if (socket.tx.route == TxRoute::kLane) {
         return send_on_lane(socket, fd, pieces, count, skip, flags, bytes, direct, looked);
       }
-      if (const Attempt first = finish_on_lane(socket, looked); first != Attempt::kDone) return first;
+      if (const Attempt first = finish_on_lane(socket, fd, looked); first != Attempt::kDone) return first;
     }
     const Attempt attempt = send_in_kernel(socket, fd, pieces, count, skip, flags, bytes);
     if (attempt == Attempt::kAgain) socket.tx.count_filled();
@@ -186,10 +187,10 @@ void await_sent(Socket& socket, int fd, std::uint64_t ticket) {
    public:
     Sent(Socket& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
     bool ready() override {
-      const std::scoped_lock guard(socket_.tx.lock);
+      const TxGuard guard(socket_);
       if (socket_.link.end == nullptr) return true;
       Lane& lane = socket_.link.end->lane;
-      const std::scoped_lock lane_guard(lane.lock());
+      const LockGuard lane_guard(lane.lock());
       // The fallback of a broken lane has to copy the packet before the memory is the program's again.
       return lane.control.broken() ? socket_.fallback.done || socket_.reset : lane.ring.has_completed(ticket_);
     }
@@ -230,6 +231,7 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
       return done != 0 ? static_cast<ssize_t>(done) : -1;
     }
     if (attempt == Attempt::kDone) {
+      socket.burst.sent(static_cast<std::size_t>(bytes));
       done += static_cast<std::size_t>(bytes);
       if (done >= wanted) return static_cast<ssize_t>(done);
       if (bytes != 0) continue;
@@ -251,7 +253,7 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
 ssize_t send_nothing(Socket& socket, int fd, int flags) {
   Attempt attempt;
   {
-    const std::scoped_lock guard(socket.tx.lock);
+    const TxGuard guard(socket);
     fd = socket.current(fd);
     attempt = socket.reset          ? tell_reset(socket, fd, Attempt::kPipe)
               : socket.tx.shut_later ? Attempt::kPipe
@@ -293,22 +295,23 @@ ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) 
   }
   const std::size_t wanted = total(pieces, count);
   if (wanted == 0) return send_nothing(*this, fd, flags);
-  if (wanted > held_sends::kMostBytes || tx.route != Phase::kLane) held_sends::before_other_send(this);
-  if (wanted > options().copy_limit && count == 1 && tx.route == Phase::kLane &&
-      modes.blocks(fd, flags)) {
+  if (options().route == kRoutePure && demand.take_hold()) await_lane(*this, fd);
+  const bool on_lane = tx.may_be_on_lane.load(std::memory_order_relaxed);
+  if (wanted > held_sends::kMostBytes || !on_lane) held_sends::before_other_send(this);
+  if (wanted > options().copy_limit && count == 1 && on_lane && modes.blocks(fd, flags)) {
     return send_registered(*this, fd, pieces[0], flags);
   }
   return send_pieces(*this, fd, pieces, count, flags, nullptr);
 }
 
 int Socket::set_pushing(int fd, int name, const void* value, socklen_t length) {
-  const std::scoped_lock guard(tx.lock);  // push() needs the options unchanged
+  const TxGuard guard(*this);  // push() needs the options unchanged
   const int result = libc::setsockopt(fd, IPPROTO_TCP, name, value, length);
   int on = 0;
   if (result != 0 || link.end == nullptr || !copy_guarded(&on, value, sizeof on)) return result;
   // Setting TCP_NODELAY and clearing TCP_CORK push held-back data out.
   if ((on != 0) != (name == TCP_NODELAY)) return result;
-  const std::scoped_lock lane_guard(link.end->lane.lock());
+  const LockGuard lane_guard(link.end->lane.lock());
   link.end->lane.tx.cork(false);
   link.end->lane.tx.flush();
   background::flush_later(*link.end);

@@ -4,7 +4,6 @@
 #include <sys/time.h>
 
 #include <algorithm>
-#include <mutex>
 
 #include "sovia/lane/engine.h"
 #include "sovia/lane/waiting.h"
@@ -13,6 +12,7 @@
 #include "sovia/process/signals.h"
 #include "sovia/socket/held_sends.h"
 #include "sovia/socket/redirected_receive.h"
+#include "xdp/mutex.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -59,7 +59,7 @@ void waited(Socket& socket) {
   if (socket.waiters.calls.fetch_sub(1) != 1 || socket.waiters.fd.load() < 0) return;
   int kept;
   {
-    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    const StreamsGuard both(socket);
     if (socket.waiters.calls.load() != 0) return;
     kept = socket.waiters.fd.exchange(-1);
   }
@@ -72,9 +72,8 @@ void waited(Socket& socket) {
 
 // Whether the kernel has told of the end of its stream, and the lane's end is yet to come.
 bool awaits_lane_end(Socket& socket) {
-  const std::scoped_lock guard(socket.rx.lock);
-  const RxStream& rx = socket.rx;
-  return rx.early_end && !rx.end_counts && socket.link.end != nullptr && rx.route == Phase::kKernel;
+  const RxGuard guard(socket);
+  return socket.rx.early_end && !socket.rx.end_counts && socket.link.end != nullptr && !socket.rx.on_lane;
 }
 
 }  // namespace
@@ -83,8 +82,8 @@ void room_changed(Socket& socket, int fd) {
   if (socket.waiters.sends.load() == 0) return;
   bool on_lane;
   {
-    const std::scoped_lock guard(socket.tx.lock);
-    on_lane = socket.tx.route == Phase::kLane;
+    const TxGuard guard(socket);
+    on_lane = socket.tx.route == TxRoute::kLane;
   }
   // A lane's room is fixed. The kernel's follows the option, so the lane is left.
   if (on_lane) socket.leave(fd, Reason::kOption);
@@ -95,7 +94,7 @@ void room_changed(Socket& socket, int fd) {
 bool keep_for_waiting(Socket& socket, int fd) {
   if (socket.waiters.calls.load() == 0) return false;
   {
-    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    const StreamsGuard both(socket);
     if (socket.waiters.calls.load() == 0) return false;
     if (socket.waiters.fd.load() < 0) {
       const int copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, 0);

@@ -1,6 +1,7 @@
-// Fuzz target of SOVIA's lanes: packets of a peer that does as it likes, proper ones and any others, come to a lane whose
-// program reads, writes, opens memory for messages, and ends it. The program reads just the bytes of the packets that the
-// lane took, no more DATA goes than there were credits for, memory stays bounded, and a lane that was cut sends nothing.
+// Fuzz target of SOVIA's lanes: packets of a peer that does as it likes, proper ones and any others, come to a lane
+// whose program reads, writes, goes up and down, opens memory for messages, and ends it. The program reads just the
+// bytes of the packets that the lane took, and none beyond a place where the kernel's come; no more DATA goes than there
+// were credits for, memory stays bounded, and a lane that was cut sends nothing.
 // The transport below it (of the unit tests) watches that no place is used twice and no bytes change on their way.
 //
 // The input is options, and a list of steps.
@@ -35,7 +36,6 @@ LaneOptions options_of(Input& input) {
   out.ack_threshold = 1 + input.byte() % 40;
   const std::uint8_t how = input.byte();
   out.combine = (how & 1) == 0;
-  out.settles = (how & 2) != 0;
   out.messages = (how & 4) != 0;
   out.join = (how & 8) == 0;
   out.strict_window = (how & 16) != 0;
@@ -80,7 +80,10 @@ class End {
   void end() {
     while (take_in()) continue;
     end_direct();
-    while (!parked_ && lane_.rx.unread() != 0) read(65'535, false);
+    while (!parked_ && (lane_.rx.unread() != 0 || lane_.rx.has_turns())) {
+      follow();
+      read(65'535, false);
+    }
     check();
   }
 
@@ -88,6 +91,13 @@ class End {
   struct Packet {
     std::uint32_t immediate;
     std::vector<std::byte> body;
+  };
+  // Bytes that the lane has taken and that are not read. `turn`: kFlagFirst: behind `number` of the kernel's; kFlagDown:
+  // it has none, and ends a stay of `number`; 0: they can be read.
+  struct Part {
+    std::uint32_t turn;
+    std::uint64_t number;
+    std::deque<std::byte> bytes;
   };
 
   void come(std::uint32_t immediate, const void* body, std::size_t bytes) {
@@ -104,17 +114,19 @@ class End {
 
   // A packet that a peer could send at some time.
   void packet(Input& input) {
-    const auto type = static_cast<PacketType>(1 + input.byte() % 14);
+    constexpr std::uint32_t kFirst = 4, kDown = 9;  // no types
+    const std::uint32_t kind = 1 + input.byte() % 14u;
+    const auto type = kind == kFirst || kind == kDown ? PacketType::kData : static_cast<PacketType>(kind);
     const std::uint8_t how = input.byte();
     const std::uint32_t credits = (how & 3) != 3 ? 0 : 1 + input.byte() % 4;
     std::uint32_t flags = (how & 4) != 0 ? static_cast<std::uint32_t>(how & 0xf0) : 0;
+    if (kind == kFirst) return first(credits, how);
+    if (kind == kDown) return come(immediate(type, credits, kFlagDown), nullptr, 0);
     const std::uint32_t word = immediate(type, credits, flags);
     const Hello hello{htobe32(kProtocolVersion), htobe32(1 + how / 8), {}, {4, static_cast<std::uint8_t>(how & 1), 0, 0, {}, {}}};
-    const Start start{how};
     const Leave leave{how};
     switch (type) {
       case PacketType::kWakeup: return come(word, &hello, sizeof hello);
-      case PacketType::kStart: return come(word, &start, sizeof start);
       case PacketType::kLeave: return come(word, &leave, (how & 8) != 0 ? sizeof leave : 0);
       case PacketType::kSink: {
         const Sink sink{htobe64(how), htobe32(how), htobe32((how & 8) != 0 ? 0 : input.number() * 4u), htobe32(how % 4), 0};
@@ -132,6 +144,13 @@ class End {
       }
       default: return come(word, nullptr, 0);
     }
+  }
+
+  void first(std::uint32_t credits, std::uint8_t how) {
+    std::vector<std::byte> body(1 + how + sizeof(First), std::byte{++number_});
+    const First first{htobe64(how)};
+    std::memcpy(body.data() + 1 + how, &first, sizeof first);
+    come(immediate(PacketType::kData, credits, kFlagFirst), body.data(), body.size());
   }
 
   // Shows the lane the oldest packet, and learns whether it has taken it.
@@ -153,16 +172,49 @@ class End {
       std::memcpy(&hello, packet.body.data(), sizeof hello);
       granted_ += be32toh(hello.window);
     }
-    if (lane_.rx.bytes_received() == before || lane_.control.is_reading_closed()) return true;
-    require(type == PacketType::kData, "bytes of a packet that has none");
-    stream_.insert(stream_.end(), packet.body.begin(), packet.body.end());
+    const std::uint64_t bytes = lane_.rx.bytes_received() - before;
+    require(bytes == 0 || type == PacketType::kData, "bytes of a packet that has none");
+    if (type != PacketType::kData || lane_.control.is_cut()) return true;
+    const std::uint32_t flags = flags_of(packet.immediate);
+    require(bytes + (flags == kFlagFirst ? sizeof(First) : 0) == packet.body.size(), "a packet is taken in part");
+    if (flags == kFlagFirst) stay_ = 0;
+    stay_ += bytes;
+    if (lane_.control.is_reading_closed()) return true;
+    std::uint64_t number = flags == kFlagDown ? stay_ : 0;
+    if (flags == kFlagFirst) {
+      First first;
+      std::memcpy(&first, packet.body.data() + bytes, sizeof first);
+      number = be64toh(first.kernel_bytes);
+    }
+    if (flags != 0 || parts_.empty()) parts_.push_back({flags, number, {}});
+    std::deque<std::byte>& to = parts_.back().bytes;
+    to.insert(to.end(), packet.body.begin(), packet.body.begin() + static_cast<std::ptrdiff_t>(bytes));
     return true;
   }
 
+  std::size_t readable() const { return parts_.empty() || parts_.front().turn != 0 ? 0 : parts_.front().bytes.size(); }
+  void drop(std::size_t bytes) {
+    require(bytes <= readable(), "bytes that the peer has not sent, or not there");
+    if (bytes == 0) return;
+    std::deque<std::byte>& from = parts_.front().bytes;
+    from.erase(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(bytes));
+    if (from.empty()) parts_.pop_front();
+  }
+  // Goes on where the peer has said, if all before has been read.
+  void follow() {
+    end_direct();
+    const auto first = lane_.rx.first(), down = lane_.rx.take_down();
+    const std::uint32_t turn = parts_.empty() ? 0 : parts_.front().turn;
+    require(first.has_value() == (turn == kFlagFirst) && down.has_value() == (turn == kFlagDown), "a turn is lost");
+    if (turn != 0) require((first ? *first : *down) == parts_.front().number, "a turn with a wrong number");
+    if (first) lane_.rx.go_up(), parts_.front().turn = 0;
+    if (down) parts_.pop_front();
+  }
+
   void take_from_stream(const std::byte* got, std::size_t bytes, bool peek) {
-    require(bytes <= stream_.size(), "bytes that the peer has not sent");
-    require(std::equal(got, got + bytes, stream_.begin()), "a wrong byte");
-    if (!peek) stream_.erase(stream_.begin(), stream_.begin() + static_cast<std::ptrdiff_t>(bytes));
+    require(bytes <= readable(), "bytes that the peer has not sent, or not there");
+    require(bytes == 0 || std::equal(got, got + bytes, parts_.front().bytes.begin()), "a wrong byte");
+    if (!peek) drop(bytes);
   }
 
   void read(std::size_t bytes, bool peek) {
@@ -188,7 +240,7 @@ class End {
     if (!greeted_) lane_.greet(kToken);
     greeted_ = true;
     if (how % 4 != 0 && !std::exchange(trusted_, true)) lane_.trust();
-    if (how % 4 >= 2 && lane_.greeting.may_start()) lane_.control.start(how);
+    if (how % 4 >= 2 && lane_.greeting.may_start()) lane_.tx.go_up(how);
   }
 
   void finish(std::uint8_t how) {
@@ -198,7 +250,7 @@ class End {
     if (how % 16 == 3) {
       end_direct();
       lane_.rx.close_reading();
-      stream_.clear();
+      parts_.clear();
     }
   }
 
@@ -246,14 +298,11 @@ class End {
       case 0: lane_.tx.cork((how & 8) != 0); break;
       case 1: lane_.tx.push(); break;
       case 2: lane_.tx.flush(); break;
-      case 3: lane_.control.settled(); break;
-      case 4: lane_.tx.has_room(); break;
+      case 3: follow(); break;
+      case 4: (how & 8) != 0 ? lane_.tx.go_down() : lane_.tx.has_room(); break;
       case 5:
         end_direct();
-        if (const std::size_t dropped = lane_.rx.discard(how * 10u); dropped != 0) {
-          require(dropped <= stream_.size(), "bytes that the peer has not sent");
-          stream_.erase(stream_.begin(), stream_.begin() + static_cast<std::ptrdiff_t>(dropped));
-        }
+        drop(lane_.rx.discard(how * 10u));
         break;
       case 6:
         if (how >= 0xf0) transport_.break_down();
@@ -270,9 +319,15 @@ class End {
 
   void check() {
     require(transport_.sent(PacketType::kData) <= granted_, "data without a credit");
-    const std::size_t most = LaneRx::kMostSpilled + (options_.window + 2) * std::size_t{kChunkBytes};
+    const std::size_t most = (options_.window + 2) * std::size_t{kChunkBytes};
     require(lane_.rx.unread() <= most, "a peer fills the memory");
-    if (direct_ == LaneRx::kNoDirect) require(lane_.rx.unread() == stream_.size(), "the bytes that wait");
+    std::size_t unread = 0, turns = 0;
+    for (const Part& part : parts_) unread += part.bytes.size(), turns += part.turn != 0;
+    require(lane_.rx.has_turns() == (turns != 0), "the turns that wait");
+    if (direct_ == LaneRx::kNoDirect) {
+      require(lane_.rx.unread() == unread, "the bytes that wait");
+      require(lane_.rx.unread_here() == readable(), "the bytes that can be read");
+    }
     if (lane_.control.is_cut()) {
       if (!cut_) sent_at_cut_ = sent();
       cut_ = true;
@@ -284,7 +339,8 @@ class End {
   FakeTransport transport_;
   Lane lane_;
   std::deque<Packet> come_;  // to the transport, not yet shown to the lane
-  std::deque<std::byte> stream_;  // taken by the lane, not yet read
+  std::deque<Part> parts_;
+  std::uint64_t stay_ = 0;  // bytes of the peer's present stay on the lane
   std::uint64_t granted_ = 0, sent_at_cut_ = 0;
   std::uint8_t number_ = 0;
   bool greeted_ = false, trusted_ = false, parked_ = false, cut_ = false;

@@ -87,8 +87,8 @@ world_sources = \
 	tests/sim/world/world.cc tests/sim/world/world.h
 world_apart = tests/sim/world/stream_job.cc tests/sim/world/world.cc
 tests_sim_simulation_SOURCES = \
-	sovia/lane/spill.h sovia/process/counters.cc sovia/process/libc.cc sovia/lane/control_sender.cc sovia/lane/lane.cc \
-	sovia/lane/lane_control.cc sovia/lane/lane_greeting.cc sovia/lane/lane_loss.cc sovia/lane/lane_options.cc sovia/lane/lane_remote.cc \
+	sovia/process/counters.cc sovia/process/libc.cc sovia/lane/control_sender.cc sovia/lane/lane.cc \
+	sovia/lane/lane_control.cc sovia/lane/lane_greeting.cc sovia/lane/lane_options.cc sovia/lane/lane_remote.cc \
 	sovia/lane/lane_rx.cc sovia/lane/lane_send_ring.cc sovia/lane/lane_sinks.cc sovia/lane/lane_tx.cc sovia/process/own_descriptors.cc \
 	sovia/lane/lane.h sovia/lane/packet.h sovia/lane/ring.h sovia/lane/transport.h
 if FAST_BUILD

@@ -1,13 +1,12 @@
 # Unit tests of SOVIA without a NIC.
 sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/listener_test tests/unit/sovia/lock_test tests/unit/sovia/peer_history_test \
-	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test tests/unit/sovia/route_choice_test tests/unit/sovia/route_memory_test tests/unit/sovia/spin_time_test \
-	tests/unit/sovia/route_test
+	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test tests/unit/sovia/route_choice_test tests/unit/sovia/route_memory_test tests/unit/sovia/spin_time_test
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
 lane_tests = \
 	sovia/process/counters.cc sovia/process/libc.cc sovia/lane/control_sender.cc sovia/lane/lane.cc \
-	sovia/lane/lane_control.cc sovia/lane/lane_greeting.cc sovia/lane/lane_loss.cc sovia/lane/lane_options.cc sovia/lane/lane_remote.cc \
+	sovia/lane/lane_control.cc sovia/lane/lane_greeting.cc sovia/lane/lane_options.cc sovia/lane/lane_remote.cc \
 	sovia/lane/lane_rx.cc sovia/lane/lane_send_ring.cc sovia/lane/lane_sinks.cc sovia/lane/lane_tx.cc sovia/process/own_descriptors.cc \
 	tests/unit/sovia/fake_transport.h \
 	tests/unit/sovia/lane_pair.h \
@@ -18,6 +17,7 @@ lane_tests = \
 	tests/unit/sovia/lane_park_test.cc \
 	tests/unit/sovia/lane_random_test.cc \
 	tests/unit/sovia/lane_sinks_test.cc \
+	tests/unit/sovia/lane_stays_test.cc \
 	tests/unit/sovia/lane_test.cc
 if FAST_BUILD
 tests_unit_sovia_lane_test_SOURCES =
@@ -42,11 +42,6 @@ tests_unit_sovia_readiness_test_SOURCES = sovia/socket/readiness.cc sovia/socket
 	tests/unit/sovia/readiness_test.cc
 tests_unit_sovia_readiness_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_readiness_test_LDADD = $(TEST_LIBS)
-
-tests_unit_sovia_route_test_SOURCES = sovia/socket/route.cc sovia/socket/route.h sovia/socket/lane_link.cc sovia/socket/lane_link.h \
-	tests/unit/sovia/route_test.cc
-tests_unit_sovia_route_test_CPPFLAGS = $(TEST_CPPFLAGS) -DSTATES_PAGE='"$(abs_top_srcdir)/doc/sovia/states.md"'
-tests_unit_sovia_route_test_LDADD = $(TEST_LIBS)
 
 tests_unit_sovia_lock_test_SOURCES = sovia/process/lock.cc sovia/process/lock.h tests/unit/sovia/lock_test.cc
 tests_unit_sovia_lock_test_CPPFLAGS = $(TEST_CPPFLAGS)

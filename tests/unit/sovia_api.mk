@@ -14,7 +14,10 @@ api_tests = \
 	tests/unit/sovia/loopback.h \
 	tests/unit/sovia/options_test.cc \
 	tests/unit/sovia/reset_test.cc \
+	tests/unit/sovia/burst_test.cc \
 	tests/unit/sovia/inherited_bytes_test.cc \
+	tests/unit/sovia/owed_bytes_test.cc \
+	tests/unit/sovia/resume_record_test.cc \
 	tests/unit/sovia/stdio_test.cc \
 	tests/unit/sovia/table_test.cc
 api_apart = tests/unit/sovia/stdio_test.cc

@@ -10,7 +10,7 @@ libsovia_ready_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 sovia_ready_tests = tests/unit/sovia/poll_test tests/unit/sovia/select_test \
 	tests/unit/sovia/epoll_test tests/unit/sovia/epoll_threads_test \
 	tests/unit/sovia/broken_lane_test tests/unit/sovia/messages_test tests/unit/sovia/bypass_test tests/unit/sovia/tags_test \
-	tests/unit/sovia/vi_cache_test tests/unit/sovia/held_sends_test
+	tests/unit/sovia/vi_cache_test tests/unit/sovia/held_sends_test tests/unit/sovia/stays_test
 check_PROGRAMS += $(sovia_ready_tests)
 TESTS += $(sovia_ready_tests)
 
@@ -33,6 +33,10 @@ tests_unit_sovia_epoll_threads_test_LDADD = libsovia_ready.la libsovia_parts.la 
 tests_unit_sovia_broken_lane_test_SOURCES = tests/unit/sovia/broken_lane_test.cc
 tests_unit_sovia_broken_lane_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_broken_lane_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
+
+tests_unit_sovia_stays_test_SOURCES = tests/unit/sovia/stays_test.cc
+tests_unit_sovia_stays_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_stays_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
 
 tests_unit_sovia_tags_test_SOURCES = tests/unit/sovia/loopback.h tests/unit/sovia/tags_test.cc
 tests_unit_sovia_tags_test_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -141,7 +141,7 @@ void LaneJob::up(unsigned s) {
   side.stream_in = 0;
   side.written = side.read = 0;
   side.quota = world_.random.below(options_.bytes[s] + 1);
-  side.started = side.over = side.lent = false;
+  side.over = side.lent = false;
   side.not_before = world_.now();
   side.flush_at = 0;
   // The token says whose stream it is.
@@ -194,17 +194,34 @@ void LaneJob::end(unsigned s) {
   side.lane.reset();
 }
 
+// Follows what the peer has said about where its bytes come from. No byte is the kernel's, so each stay on the lane
+// begins where the last one has ended.
+void LaneJob::follow(unsigned s) {
+  Side& side = sides_[s];
+  sovia::LaneRx& rx = side.lane->rx;
+  while (rx.first() || rx.take_down()) {
+    const auto first = rx.first();
+    if (!first) continue;
+    if (*first != side.read) {
+      fail("a lane goes on behind %llu bytes, and %llu have been read", static_cast<unsigned long long>(*first),
+           static_cast<unsigned long long>(side.read));
+    }
+    rx.go_up();
+  }
+}
+
 bool LaneJob::read(unsigned s) {
   Side& side = sides_[s];
+  follow(s);
   if (side.lane->rx.unread() == 0) return false;
   const std::size_t want = world_.random.chance(0.3) ? 1 + world_.random.below(100)
                                                      : 1 + world_.random.below(scratch_.size() - 8);
   if (world_.random.chance(0.02)) {
-    side.read += side.lane->rx.discard(std::min<std::size_t>(want, side.lane->rx.unread()));
+    side.read += side.lane->rx.discard(std::min<std::size_t>(want, side.lane->rx.unread_here()));
     return true;
   }
   const iovec piece{scratch_.data(), want};
-  const std::size_t before = side.lane->rx.unread();
+  const std::size_t before = side.lane->rx.unread_here();
   const std::size_t got = side.lane->rx.read(&piece, 1, 0, false);
   if (got != std::min(want, before)) {
     fail("%zu bytes are there, %zu were asked for, %zu were read", before, want, got);
@@ -225,6 +242,7 @@ bool LaneJob::write(unsigned s) {
     lane.finish(world_.random.chance(0.3));
     return true;
   }
+  if (world_.random.chance(0.02)) return lane.tx.go_down();
   if (world_.now() < side.not_before) {
     links[s]->process().wake_at(side.not_before);
     return false;
@@ -269,15 +287,13 @@ bool LaneJob::work(unsigned s) {
     lane.trust();
     any = true;
   }
-  if (lane.greeting.may_start() && !side.started) {
-    side.started = true;
-    lane.control.start(0);
-    any = true;
-  }
+  const bool started = lane.greeting.may_start();
+  if (started && lane.tx.go_up(side.written)) any = true;
   lane.poll();
-  if (side.started && world_.random.chance(0.001)) lane.ask_to_leave();
+  if (lane.control.peer_leaves()) lane.finish(false);
+  if (started && world_.random.chance(0.001)) lane.ask_to_leave();
   // Credits come back only if the program reads; some programs are slow.
-  if (lane.rx.unread() != 0 && !world_.random.chance(0.2)) any |= read(s);
+  if ((lane.rx.unread() != 0 || lane.rx.has_turns()) && !world_.random.chance(0.2)) any |= read(s);
   any |= write(s);
   // Combined data is sent in the end, as SOVIA's background thread does it.
   if (!lane.tx.holds()) {
@@ -290,7 +306,7 @@ bool LaneJob::work(unsigned s) {
     any = true;
   }
   if (side.flush_at != 0) links[s]->process().wake_at(side.flush_at);
-  if (lane.rx.unread() != 0) links[s]->process().restless = true;
+  if (lane.rx.unread() != 0 || lane.rx.has_turns()) links[s]->process().restless = true;
   if (lane.control.over() && !lane.control.broken() && lane.rx.unread() == 0 && lane.ring.unsent() == 0 &&
       links[s]->vi->posted(false) == 0) {
     any = true;

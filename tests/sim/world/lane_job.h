@@ -1,5 +1,5 @@
-// SOVIA's lanes over VIs: two streams of bytes, half closed one after the other, and then once more
-// over another connection.
+// SOVIA's lanes over VIs: two streams of bytes, which leave the lane now and then and come back, are half closed one
+// after the other, and then once more over another connection.
 #ifndef VIADUCT_TESTS_SIM_WORLD_LANE_JOB_H
 #define VIADUCT_TESTS_SIM_WORLD_LANE_JOB_H
 
@@ -33,7 +33,7 @@ class LaneTransport final : public sovia::Transport {
   void failed() override {}
   bool redirect(std::byte*, std::uint32_t, std::uint32_t) override { return false; }
   bool unredirect() override { return false; }
-  void hold(Held, std::uint32_t, std::uint32_t, std::uint32_t) override {}
+  void hold(bool) override {}
   void set_patient(bool patient) override;
   std::uint32_t completed() override;
 
@@ -76,7 +76,7 @@ class LaneJob final : public Job, public LinkUser {
     std::uint64_t quota = 0;  // to be written on this connection
     std::uint64_t written = 0, read = 0;
     std::uint64_t not_before = 0, flush_at = 0;
-    bool started = false, over = false, lent = false;
+    bool over = false, lent = false;
     std::uint64_t ticket = 0;  // of the direct send, if lent
   };
 
@@ -88,6 +88,7 @@ class LaneJob final : public Job, public LinkUser {
   bool work(unsigned side);
   bool write(unsigned side);
   bool read(unsigned side);
+  void follow(unsigned side);
   void settle(unsigned side);
   void end(unsigned side);
 

@@ -65,6 +65,7 @@ TEST(KilledPeer, ResetsTheConnectionIfItHadMore) {
   Connection connection;
   connection.up();
   connection.peer_has_more();
+  connection.lane_misses();
   connection.close_peer();
   connection.lane_breaks();
   long end;
@@ -74,7 +75,7 @@ TEST(KilledPeer, ResetsTheConnectionIfItHadMore) {
   close_descriptor(connection.fd());
 }
 
-// It was killed with START and what follows posted, of which nothing came.
+// It was killed with its first packet posted, which did not come.
 TEST(KilledPeer, ResetsTheConnectionIfItMayHaveBegun) {
   Connection connection;
   connection.open_lane();
@@ -87,7 +88,7 @@ TEST(KilledPeer, ResetsTheConnectionIfItMayHaveBegun) {
   EXPECT_EQ(receive(connection), 0);
 }
 
-// The peer may have got the end that was sent behind START, or not even START.
+// The peer may have got the end that was sent behind the first packet, or not even that.
 TEST(BrokenLane, ResetsTheConnectionBehindTheKernelsBytes) {
   Connection connection;
   connection.open_lane();
@@ -100,7 +101,7 @@ TEST(BrokenLane, ResetsTheConnectionBehindTheKernelsBytes) {
   EXPECT_EQ(receive(connection), 0);
 }
 
-// The data behind START comes through the kernel, if the peer's process lives and only its lane is gone.
+// The data of the first packet comes through the kernel, if the peer's process lives and only its lane is gone.
 TEST(BrokenLane, EndsTheStreamOfAPeerThatEndsLater) {
   Connection connection;
   connection.open_lane();

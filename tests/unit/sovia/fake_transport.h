@@ -53,7 +53,6 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
   }
   bool post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override {
     EXPECT_LE(bytes, kChunkBytes);
-    EXPECT_NE(held_, Held::kDraft) << "the draft would be sent twice";
     return post({true, place, data_chunk(place), bytes, immediate, {}});
   }
   bool post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override {
@@ -97,21 +96,9 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
     redirected_ = {};
     return used;
   }
-  void hold(Held what, std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override {
-    held_ = what;
-    draft_immediate_ = immediate;
-    if (what != Held::kDraft) return draft_.clear();
-    EXPECT_LE(bytes, kChunkBytes);
-    draft_.assign(data_chunk(place), data_chunk(place) + bytes);
-  }
+  void hold(bool holds) override { holds_ = holds; }
   void set_patient(bool patient) override { patient_ = patient; }
   bool is_patient() const { return patient_; }
-  const std::vector<std::byte>& draft() const { return draft_; }
-  // As an agent does when the process has been killed.
-  void send_draft() {
-    ASSERT_EQ(held_, Held::kDraft);
-    on_way_.push_back({false, 0, draft_.data(), static_cast<std::uint32_t>(draft_.size()), draft_immediate_, draft_});
-  }
   bool post_write(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t,
                   std::uint64_t to, std::uint32_t to_memory) override {
     if (down_) return false;
@@ -230,9 +217,10 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
   // ------------------------------------------------------------------ accounts
   std::uint32_t sent(PacketType type) const { return sent_[static_cast<unsigned>(type)]; }
   std::uint64_t credits_sent() const { return credits_sent_; }
+  // Of the stream.
   std::uint64_t data_bytes() const { return data_bytes_; }
   std::uint32_t last_immediate() const { return last_immediate_; }
-  bool has_more() const { return held_ == Held::kMore; }
+  bool holds() const { return holds_; }
 
  private:
   struct Packet {
@@ -264,7 +252,7 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
     const PacketType type = type_of(packet.immediate);
     EXPECT_EQ(type == PacketType::kData, packet.is_data);
     ++sent_[static_cast<unsigned>(type) & 0xf];
-    const bool often = type == PacketType::kAck || type == PacketType::kMore || type >= PacketType::kSink;
+    const bool often = type == PacketType::kAck || type >= PacketType::kSink;
     if (type != PacketType::kData && !often) {
       EXPECT_EQ(sent(type), 1u) << "sent twice: type " << static_cast<unsigned>(type);
     }
@@ -272,7 +260,8 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
       EXPECT_EQ(sent(PacketType::kWakeup), 1u) << "before WAKEUP";
     }
     credits_sent_ += credits_of(packet.immediate);
-    if (packet.is_data) data_bytes_ += packet.bytes;
+    const bool is_first = packet.is_data && flags_of(packet.immediate) == kFlagFirst;
+    if (packet.is_data) data_bytes_ += packet.bytes - (is_first ? sizeof(First) : 0);
     last_immediate_ = packet.immediate;
     on_way_.push_back(std::move(packet));
     return true;
@@ -329,11 +318,8 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
   std::deque<Arrival> arrivals_;
   std::uint32_t completed_ = 0, failures_ = 0;
   FakeTransport* peer_ = nullptr;
-  bool down_ = false, holds_writes_ = false;
-  Held held_ = Held::kNothing;
+  bool down_ = false, holds_writes_ = false, holds_ = false;
   bool patient_ = false;
-  std::vector<std::byte> draft_;
-  std::uint32_t draft_immediate_ = 0;
   std::uint32_t receives_used_ = 0;
   struct {
     std::byte* to;

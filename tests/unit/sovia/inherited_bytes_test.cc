@@ -132,7 +132,7 @@ TEST(InheritedBytes, IsNoOtherFile) {
 
 // The file's sender and its receiver still have it mapped.
 TEST(InheritedBytes, AnotherProcessMayScribbleInIt) {
-  constexpr std::size_t kHeader = 80, kRoom = 100;
+  constexpr std::size_t kHeader = 32 + sizeof(ResumeRecord), kRoom = 100;
   InheritedBytes* inherited_bytes = filled(std::string(kRoom, 'x'));
   const int file = file_of(inherited_bytes);
   ASSERT_GE(file, 0);
@@ -146,7 +146,7 @@ TEST(InheritedBytes, AnotherProcessMayScribbleInIt) {
     EXPECT_LE(inherited_bytes->left(), kRoom);
     EXPECT_LE(read(*inherited_bytes, 2 * kRoom, round % 2 == 0).size(), kRoom);
     if (round % 16 != 0) continue;
-    words[0] = 0x3475646973657253;  // or it would not be taken for one
+    words[0] = 0x3575646973657253;  // or it would not be taken for one
     std::uint64_t socket;
     InheritedBytes* const passed = passed_inherited_bytes(file, socket);
     ASSERT_NE(passed, nullptr);

@@ -171,70 +171,7 @@ TEST(LaneCredits, EndThatFoundNoPlaceIsSentLater) {
   EXPECT_FALSE(pair.a.lane.control.broken() || pair.b.lane.control.broken());
 }
 
-// ---------------------------------------------------------------------------- combining
-
-// ---------------------------------------------------------------------------- more than has come
-
-TEST(LaneMore, IsToldByThePacketThatMoreFollows) {
-  LanePair pair(window(4, 1));
-  pair.start();
-  ASSERT_EQ(pair.a.put(64), 64u);
-  pair.settle();
-  EXPECT_FALSE(pair.b.lane.control.peer_has_more());
-  EXPECT_EQ(pair.a.put(7 * kChunkBytes), 7 * kChunkBytes);
-  pair.settle();
-  EXPECT_TRUE(pair.b.lane.control.peer_has_more());
-  while (pair.b.get(10 * kChunkBytes) != 0) pair.settle();
-  EXPECT_FALSE(pair.b.lane.control.peer_has_more());
-}
-
-TEST(LaneMore, IsToldByAPacketOfItsOwnIfTheLastOneCouldNotKnow) {
-  LanePair pair(window(1, 1));
-  pair.start();
-  for (int i = 0; i < 100; ++i) {
-    ASSERT_EQ(pair.a.put(64), 64u);
-    pair.settle();
-    EXPECT_FALSE(pair.b.lane.control.peer_has_more());
-    ASSERT_EQ(pair.a.put(64), 64u);
-    pair.settle();
-    EXPECT_TRUE(pair.b.lane.control.peer_has_more()) << i;
-    while (pair.b.get(100) != 0) pair.settle();
-    EXPECT_FALSE(pair.b.lane.control.peer_has_more());
-  }
-}
-
-// The peer has places for two of them, however its program reads.
-TEST(LaneMore, IsToldNoMoreOftenThanThePeerHasPlaces) {
-  LanePair pair(window(4, 1));
-  pair.start();
-  for (int i = 0; i < 4; ++i) ASSERT_EQ(pair.a.put(64), 64u);
-  for (int i = 0; i < 1000; ++i) {
-    ASSERT_EQ(pair.a.put(64), 64u);
-    pair.settle();
-    const std::uint64_t before = pair.a.transport.sent(PacketType::kMore);
-    ASSERT_EQ(pair.b.get(64), 64u);
-    pair.settle();
-    EXPECT_LE(pair.a.transport.sent(PacketType::kMore), before + 1);
-  }
-}
-
-// For the observer of a killed process, which can send no packet any more.
-TEST(LaneDraft, IsKeptWhileSmallDataIsHeldBack) {
-  LanePair pair;
-  pair.start();
-  ASSERT_EQ(pair.a.put(10, true), 10u);
-  EXPECT_EQ(pair.a.transport.draft().size(), 0u) << "it has gone";
-  for (std::size_t bytes = 10; bytes <= 50; bytes += 10) {
-    ASSERT_EQ(pair.a.put(10, true), 10u);
-    EXPECT_EQ(pair.a.transport.draft().size(), bytes);
-    EXPECT_FALSE(pair.a.transport.has_more());
-  }
-  pair.settle();
-  pair.a.lane.tx.flush();
-  ASSERT_EQ(pair.a.put(10, true), 10u);
-  ASSERT_EQ(pair.a.put(20, true), 20u);
-  EXPECT_EQ(pair.a.transport.draft().size(), 20u) << "of the next packet";
-}
+// ---------------------------------------------------------------------------- the window's growth
 
 LaneOptions growing(std::uint32_t first, std::uint32_t w, std::uint32_t t) {
   LaneOptions options = window(w, t);
@@ -263,16 +200,15 @@ TEST(LaneWindow, StaysSmallWhileFewPacketsAreOnTheirWay) {
 TEST(LaneWindow, GrowsToItsSizeWhenItIsUsedUp) {
   LanePair pair(growing(8, 32, 16));
   pair.start();
-  std::size_t written = 0;
   for (int i = 0; i < 200; ++i) {
-    written += pair.a.put(kChunkBytes);
+    pair.a.put(kChunkBytes);
     pair.settle();
   }
   EXPECT_EQ(pair.b.transport.sent(PacketType::kGrow), 2u);
-  EXPECT_GE(pair.b.lane.rx.unread(), 32u * kChunkBytes) << "as many packets as the window has";
-  EXPECT_LE(pair.b.lane.rx.unread(), 32u * kChunkBytes);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 32u) << "as many packets as the window has";
+  EXPECT_EQ(pair.b.lane.rx.unread(), 31u * kChunkBytes) << "two of them share what the first one has no room for";
   pair.drain();
-  EXPECT_EQ(pair.b.read, written);
+  pair.expect_all_read();
 }
 
 // One end of 32 credits with an ACK for each, of the other one with few ACKs.
@@ -312,72 +248,28 @@ TEST(LaneAcks, WaitForAPlaceWhereAllAreOnTheirWay) {
   EXPECT_FALSE(pair.a.lane.control.broken() || pair.b.lane.control.broken());
 }
 
-// All but one of the packets that are not posted are whole, and wait for credits.
-// An ACK that is posted meanwhile leaves the draft as it is.
-TEST(LaneDraft, StaysWhileOtherPacketsAreSent) {
-  LanePair pair(window(4, 1));
-  pair.start();
-  ASSERT_EQ(pair.a.put(10, true), 10u);
-  ASSERT_EQ(pair.a.put(20, true), 20u);
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(pair.b.put(5), 5u);
-  const std::uint64_t acks = pair.a.transport.sent(PacketType::kAck);
-  pair.pass();
-  ASSERT_EQ(pair.a.get(15), 15u);
-  pair.a.lane.control.give_spent_back();
-  EXPECT_GT(pair.a.transport.sent(PacketType::kAck), acks);
-  EXPECT_EQ(pair.a.transport.draft().size(), 20u);
-  EXPECT_FALSE(pair.a.transport.has_more());
-}
-
-TEST(LaneDraft, IsTakenAlsoWithoutACredit) {
-  LanePair pair(window(2, 1));
-  pair.start();
-  for (int i = 0; i < 5; ++i) ASSERT_EQ(pair.a.put(5000), 5000u);
-  pair.pass();
-  EXPECT_EQ(pair.a.transport.draft().size(), 15000u);
-  pair.a.transport.send_draft();
-  pair.pass();
-  EXPECT_EQ(pair.b.lane.rx.unread(), 25000u);
-  EXPECT_FALSE(pair.b.lane.control.peer_has_more());
-  EXPECT_FALSE(pair.b.lane.control.broken());
-  EXPECT_EQ(pair.b.get(25000), 25000u);
-}
-
-// A peer that says so twice sends more than it may.
-TEST(LaneDraft, IsTakenOnce) {
-  LanePair pair(window(2, 1));
-  pair.start();
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(pair.a.put(5000), 5000u);
-  pair.pass();
-  pair.a.transport.send_draft();
-  pair.a.transport.send_draft();
-  pair.pass();
-  EXPECT_TRUE(pair.b.lane.control.is_cut());
-}
-
-TEST(LaneDraft, GivesWayToMoreBehindWholePackets) {
-  LanePair pair(window(1, 1));
-  pair.start();
-  ASSERT_EQ(pair.a.put(2 * kChunkBytes + 10), 2 * kChunkBytes + 10);
-  EXPECT_TRUE(pair.a.transport.has_more());
-  pair.drain();
-  EXPECT_FALSE(pair.a.transport.has_more());
-}
-
-TEST(LaneMore, IsToldToTheWireWhileDataWaitsForCredits) {
+// For the observer of a killed process.
+TEST(LaneHolding, IsToldToTheWireWhileDataWaits) {
   LanePair pair(window(1, 1));
   pair.start();
   ASSERT_EQ(pair.a.put(64), 64u);
   pair.settle();
-  EXPECT_FALSE(pair.a.transport.has_more());
+  EXPECT_FALSE(pair.a.transport.holds());
   ASSERT_EQ(pair.a.put(64), 64u);
-  EXPECT_EQ(pair.a.transport.draft().size(), 64u) << "the last packet of a killed process needs no credit";
+  EXPECT_TRUE(pair.a.transport.holds()) << "there is no credit";
   ASSERT_EQ(pair.a.put(kChunkBytes), kChunkBytes);
-  EXPECT_TRUE(pair.a.transport.has_more()) << "two packets do";
-  EXPECT_EQ(pair.a.transport.draft().size(), 0u);
+  EXPECT_TRUE(pair.a.transport.holds());
   pair.drain();
-  EXPECT_FALSE(pair.a.transport.has_more());
+  EXPECT_FALSE(pair.a.transport.holds());
+  EXPECT_EQ(pair.a.put(10, true), 10u);
+  EXPECT_FALSE(pair.a.transport.holds());
+  EXPECT_EQ(pair.a.put(10, true), 10u);
+  EXPECT_TRUE(pair.a.transport.holds()) << "small data waits for more";
+  pair.drain();
+  EXPECT_FALSE(pair.a.transport.holds());
 }
+
+// ---------------------------------------------------------------------------- combining
 
 TEST(LaneCombining, SmallWritesJoinWhileSomethingIsOnItsWay) {
   LanePair pair;
@@ -489,7 +381,7 @@ TEST(LaneDirect, TicketCompletesWithItsPacketOnly) {
 
 TEST(LaneDirect, IsRefusedWithoutCreditsAndBehindDataThatWaits) {
   LanePair pair(window(1, 1));
-  pair.start();
+  pair.start_with_a_byte();
   EXPECT_TRUE(pair.a.put_direct(100));
   EXPECT_FALSE(pair.a.put_direct(100));
   pair.a.put(5);
@@ -516,8 +408,6 @@ TEST(LaneReading, PeekShowsAllPacketsAndLeavesThem) {
   EXPECT_EQ(pair.b.get(333, true), 333u);
   EXPECT_EQ(pair.b.lane.rx.unread(), unread);
   EXPECT_EQ(pair.b.transport.sent(PacketType::kAck), 0u);
-  pair.b.lane.rx.spill_arrivals();
-  EXPECT_EQ(pair.b.transport.sent(PacketType::kAck), 1u);
   pair.a.put(100);
   pair.settle();
   EXPECT_EQ(pair.b.get(unread + 200, true), unread + 100);
@@ -552,7 +442,6 @@ TEST(LaneReading, DiscardDropsAcrossPackets) {
   pair.settle();
   EXPECT_EQ(pair.b.drop(250), 250u);
   EXPECT_EQ(pair.b.get(100), 100u);
-  pair.b.lane.rx.spill_arrivals();
   for (int i = 0; i < 3; ++i) pair.a.put(100);
   pair.settle();
   EXPECT_EQ(pair.b.drop(700), 700u);
@@ -562,29 +451,9 @@ TEST(LaneReading, DiscardDropsAcrossPackets) {
   pair.expect_all_read();
 }
 
-TEST(LaneReading, SetAsideLetsThePeerGoOn) {
-  LanePair pair(window(2, 1));
-  pair.start();
-  for (int i = 0; i < 100; ++i) {
-    ASSERT_EQ(pair.a.put(kChunkBytes - i), kChunkBytes - i);
-    pair.settle();
-    if (i % 7 == 0) pair.b.get(1000);
-    pair.b.lane.rx.spill_arrivals();
-    pair.settle();
-  }
-  EXPECT_EQ(pair.b.lane.rx.unread(), pair.a.written - pair.b.read);
-  pair.drain();
-  pair.expect_all_read();
-  pair.b.lane.rx.spill_arrivals();
-  EXPECT_EQ(pair.b.lane.rx.unread(), 0u);
-}
-
 TEST(LaneReading, DeafEndDropsWhatComes) {
   LanePair pair(window(2, 1));
   pair.start();
-  pair.a.put(1000);
-  pair.settle();
-  pair.b.lane.rx.spill_arrivals();
   pair.a.put(1000);
   pair.settle();
   pair.b.lane.rx.close_reading();
@@ -601,13 +470,11 @@ TEST(LaneReading, DeafEndDropsWhatComes) {
 
 TEST(LaneData, LeaveTellsForHowLongTheKernelIsFaster) {
   LanePair pair{window(4, 2)};
-  pair.greet();
-  pair.a.lane.control.start(0);
-  pair.b.lane.control.start(0);
-  pair.settle();
+  pair.start();
   EXPECT_FALSE(pair.b.lane.control.slower_for_ms());
   pair.a.lane.finish(false);
   pair.a.lane.ask_to_leave(8'000);
+  pair.b.lane.finish(false);
   pair.settle();
   EXPECT_EQ(pair.b.lane.control.slower_for_ms(), 8'000u);
   EXPECT_TRUE(pair.b.lane.control.peer_leaves());

@@ -15,7 +15,7 @@ constexpr std::uint32_t kRoom = 1000;
 
 TEST(LaneDirect, AWaitingReaderGetsThePacketIntoItsOwnMemory) {
   LanePair pair;
-  pair.start();
+  pair.start_with_a_byte();
   ASSERT_TRUE(pair.b.wait_direct(kRoom));
   EXPECT_FALSE(pair.b.direct_is_there());
   pair.a.put(700);
@@ -32,7 +32,7 @@ TEST(LaneDirect, AWaitingReaderGetsThePacketIntoItsOwnMemory) {
 
 TEST(LaneDirect, ALongerPacketComesAsAlways) {
   LanePair pair;
-  pair.start();
+  pair.start_with_a_byte();
   ASSERT_TRUE(pair.b.wait_direct(kRoom));
   pair.a.put(kRoom + 1);
   pair.settle();
@@ -42,10 +42,26 @@ TEST(LaneDirect, ALongerPacketComesAsAlways) {
   pair.expect_all_read();
 }
 
+// The kernel goes on: what comes when the direction is on the lane again is not for that reader.
+TEST(LaneDirect, EndsWhenTheDirectionGoesDown) {
+  LanePair pair;
+  pair.start_with_a_byte();
+  ASSERT_TRUE(pair.b.wait_direct(kRoom));
+  EXPECT_TRUE(pair.a.lane.tx.go_down());
+  pair.settle();
+  ASSERT_TRUE(pair.a.go_up(100));
+  pair.a.put(50);
+  pair.settle();
+  EXPECT_FALSE(pair.b.direct_is_there());
+  EXPECT_EQ(pair.b.end_direct(), 0u);
+  EXPECT_EQ(pair.b.get(kRoom), 50u);
+  pair.expect_all_read();
+}
+
 // The reader gives up when the packet is in its memory and not taken in yet.
 TEST(LaneDirect, WhatHasComeWhenTheReaderGivesUpIsItsOwn) {
   LanePair pair;
-  pair.start();
+  pair.start_with_a_byte();
   ASSERT_TRUE(pair.b.wait_direct(kRoom));
   pair.a.put(700);
   ASSERT_TRUE(pair.a.transport.deliver());
@@ -57,7 +73,7 @@ TEST(LaneDirect, WhatHasComeWhenTheReaderGivesUpIsItsOwn) {
 
 TEST(LaneDirect, ControlPacketsEndIt) {
   LanePair pair;
-  pair.start();
+  pair.start_with_a_byte();
   ASSERT_TRUE(pair.b.wait_direct(kRoom));
   pair.a.lane.finish(true);
   pair.settle();
@@ -69,7 +85,7 @@ TEST(LaneDirect, ControlPacketsEndIt) {
 // Two threads wait: a packet without data ends the first one's, and what comes next is the second one's.
 TEST(LaneDirect, WhatComesForOneReaderIsNotAnothers) {
   LanePair pair(window(4, 1));
-  pair.start();
+  pair.start_with_a_byte();
   std::vector<std::byte> first(kRoom);
   const LaneRx::DirectNumber number = pair.b.lane.rx.begin_direct(first.data(), kRoom, 7);
   ASSERT_NE(number, LaneRx::kNoDirect);
@@ -91,21 +107,22 @@ TEST(LaneDirect, WhatComesForOneReaderIsNotAnothers) {
 
 TEST(LaneDirect, NotWhenSomethingIsUnreadOrTheLaneIsLeft) {
   LanePair pair;
-  EXPECT_FALSE(pair.b.wait_direct(kRoom)) << "before START";
-  pair.start();
+  EXPECT_FALSE(pair.b.wait_direct(kRoom)) << "before the direction has come to the lane";
+  pair.start_with_a_byte();
   pair.a.put(10);
   pair.settle();
   EXPECT_FALSE(pair.b.wait_direct(kRoom)) << "something is unread";
   pair.b.get(10);
   ASSERT_TRUE(pair.b.wait_direct(kRoom));
   EXPECT_EQ(pair.b.end_direct(), 0u);
-  pair.b.lane.ask_to_leave();
-  EXPECT_FALSE(pair.b.wait_direct(kRoom));
+  pair.a.lane.tx.go_down();
+  pair.settle();
+  EXPECT_FALSE(pair.b.wait_direct(kRoom)) << "the direction has left the lane";
 }
 
 TEST(LaneDirect, CreditsComeBackForWhatCameDirectly) {
   LanePair pair(LaneOptions{4, 2});
-  pair.start();
+  pair.start_with_a_byte();
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(pair.b.wait_direct(kRoom));
     ASSERT_EQ(pair.a.put(500), 500u);
@@ -118,7 +135,7 @@ TEST(LaneDirect, CreditsComeBackForWhatCameDirectly) {
 TEST(LaneDirect, AnEndOfTheLaneKeepsWhatCame) {
   for (const bool came : {false, true}) {
     LanePair pair;
-    pair.start();
+    pair.start_with_a_byte();
     ASSERT_TRUE(pair.b.wait_direct(kRoom));
     pair.a.put(500);
     if (came) pair.settle();

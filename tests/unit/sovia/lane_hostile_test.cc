@@ -13,8 +13,8 @@ namespace {
 
 using State = Lane::State;
 
-// A packet of a peer that does as it likes, and where the lane is when it comes.
-enum class At { kBeforeHello, kGreeted, kUp, kFinished };
+// A packet of a peer that does as it likes, and where the peer's direction is when it comes.
+enum class At { kBeforeHello, kGreeted, kUp, kDown, kFinished };
 
 class Hostile : public ::testing::Test {
  protected:
@@ -25,10 +25,15 @@ class Hostile : public ::testing::Test {
     }
     pair_.greet();
     if (at == At::kGreeted) return;
-    pair_.a.lane.control.start(0);
-    pair_.b.lane.control.start(0);
-    pair_.settle();
+    pair_.a.go_up();
+    pair_.b.go_up();
+    pair_.b.put(1);
+    pair_.drain();
     if (at == At::kUp) return;
+    if (at == At::kDown) {
+      pair_.b.lane.tx.go_down();
+      return pair_.drain();
+    }
     pair_.b.lane.finish(false);
     pair_.settle();
   }
@@ -65,16 +70,25 @@ CUTS(HelloWithoutBody, At::kBeforeHello, immediate(PacketType::kWakeup, 0))
 CUTS(HelloOfAnotherVersion, At::kBeforeHello, immediate(PacketType::kWakeup, 0), bytes_, 24)
 CUTS(HelloWithCredits, At::kBeforeHello, immediate(PacketType::kWakeup, 1), &hello_, 24)
 CUTS(SecondHello, At::kGreeted, immediate(PacketType::kWakeup, 0), &hello_, 24)
-CUTS(StartBeforeHello, At::kBeforeHello, immediate(PacketType::kStart, 0), bytes_, 8)
 CUTS(DataBeforeHello, At::kBeforeHello, immediate(PacketType::kData, 0), bytes_, 8)
 CUTS(AckBeforeHello, At::kBeforeHello, immediate(PacketType::kAck, 1))
 CUTS(FinBeforeHello, At::kBeforeHello, immediate(PacketType::kFin, 0))
 CUTS(LeaveBeforeHello, At::kBeforeHello, immediate(PacketType::kLeave, 0))
-CUTS(DataBeforeStart, At::kGreeted, immediate(PacketType::kData, 0), bytes_, 8)
-CUTS(StartTooShort, At::kGreeted, immediate(PacketType::kStart, 0), bytes_, 7)
-CUTS(StartTooLong, At::kGreeted, immediate(PacketType::kStart, 0), bytes_, 9)
-CUTS(SecondStart, At::kUp, immediate(PacketType::kStart, 0), bytes_, 8)
-CUTS(StartAfterFin, At::kFinished, immediate(PacketType::kStart, 0), bytes_, 8)
+CUTS(FirstBeforeHello, At::kBeforeHello, immediate(PacketType::kData, 0, kFlagFirst), bytes_, 9)
+CUTS(DataBeforeFirst, At::kGreeted, immediate(PacketType::kData, 0), bytes_, 8)
+CUTS(DataAfterDown, At::kDown, immediate(PacketType::kData, 0), bytes_, 8)
+CUTS(FirstWithoutBytes, At::kGreeted, immediate(PacketType::kData, 0, kFlagFirst))
+CUTS(FirstTooShort, At::kGreeted, immediate(PacketType::kData, 0, kFlagFirst), bytes_, 7)
+CUTS(FirstWithoutData, At::kGreeted, immediate(PacketType::kData, 0, kFlagFirst), bytes_, 8)
+CUTS(FirstWithoutDataAgain, At::kDown, immediate(PacketType::kData, 0, kFlagFirst), bytes_, 8)
+CUTS(FirstWhileUp, At::kUp, immediate(PacketType::kData, 0, kFlagFirst), bytes_, 9)
+CUTS(FirstAfterFin, At::kFinished, immediate(PacketType::kData, 0, kFlagFirst), bytes_, 9)
+CUTS(DownWhileIdle, At::kGreeted, immediate(PacketType::kData, 0, kFlagDown))
+CUTS(DownTwice, At::kDown, immediate(PacketType::kData, 0, kFlagDown))
+CUTS(DownWithBytes, At::kUp, immediate(PacketType::kData, 0, kFlagDown), bytes_, 1)
+CUTS(DownAfterFin, At::kFinished, immediate(PacketType::kData, 0, kFlagDown))
+CUTS(FirstAndDownAtOnce, At::kGreeted, immediate(PacketType::kData, 0, kFlagFirst | kFlagDown), bytes_, 9)
+CUTS(FirstAndDownWhileUp, At::kUp, immediate(PacketType::kData, 0, kFlagFirst | kFlagDown), bytes_, 9)
 CUTS(DataAfterFin, At::kFinished, immediate(PacketType::kData, 0), bytes_, 8)
 CUTS(SecondFin, At::kFinished, immediate(PacketType::kFin, 0))
 CUTS(FinAckWithoutFin, At::kUp, immediate(PacketType::kFinAck, 0))
@@ -84,9 +98,9 @@ CUTS(FinWithBody, At::kUp, immediate(PacketType::kFin, 0), bytes_, kChunkBytes)
 CUTS(LeaveWithShortBody, At::kUp, immediate(PacketType::kLeave, 0), bytes_, 3)
 CUTS(LeaveWithLongBody, At::kUp, immediate(PacketType::kLeave, 0), bytes_, 5)
 CUTS(LeaveWithBody, At::kUp, immediate(PacketType::kLeave, 0), bytes_, 24)
-CUTS(MoreWithBody, At::kUp, immediate(PacketType::kMore, 0), bytes_, 1)
-CUTS(MoreAfterFin, At::kFinished, immediate(PacketType::kMore, 0))
 CUTS(TypeZero, At::kUp, 0)
+CUTS(TypeThatWasOnce, At::kUp, 4)
+CUTS(AnotherTypeThatWasOnce, At::kUp, 9)
 CUTS(UnknownType, At::kUp, 0xf)
 CUTS(UnknownFlags, At::kUp, immediate(PacketType::kFin, 0, 0x80))
 CUTS(BitsThatMeanNothing, At::kUp, immediate(PacketType::kAck, 0) | 0x100)
@@ -103,16 +117,16 @@ TEST(LaneTrust, NothingStartsBeforeIt) {
   Lane lane(transport, {});
   lane.greet(LanePair::kTokenA);
   const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}, {}};
-  const Start start{0};
+  const std::byte data[sizeof(First) + 1] = {};
   ASSERT_TRUE(transport.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
   while (transport.take_in(lane)) continue;
   EXPECT_FALSE(lane.control.broken() || lane.greeting.greeted());
-  ASSERT_TRUE(transport.inject(immediate(PacketType::kStart, 0), &start, sizeof start));
+  ASSERT_TRUE(transport.inject(immediate(PacketType::kData, 0, kFlagFirst), data, sizeof data));
   while (transport.take_in(lane)) continue;
   EXPECT_TRUE(lane.control.broken());
-  EXPECT_FALSE(lane.control.started());
+  EXPECT_EQ(lane.rx.unread(), 0u);
   lane.trust();  // comes too late to make a loss of it
-  EXPECT_FALSE(lane.loss.lost() || lane.greeting.may_start());
+  EXPECT_FALSE(lane.control.is_lost() || lane.greeting.may_start());
 }
 
 // The peer sends nothing before it has heard of it.
@@ -129,7 +143,8 @@ TEST(LaneTrust, NothingIsLostBeforeItIsTold) {
   transport.break_down();
   lane.trust();
   EXPECT_TRUE(lane.control.broken() && lane.greeting.may_start());
-  EXPECT_FALSE(lane.loss.lost());
+  lane.cut();
+  EXPECT_FALSE(lane.control.is_lost());
 }
 
 TEST_F(Hostile, WindowOutOfBounds) {
@@ -146,6 +161,7 @@ TEST_F(Hostile, SecondFinAckOrLeave) {
   bring(At::kUp);
   EXPECT_TRUE(take(immediate(PacketType::kLeave, 0)));
   EXPECT_FALSE(pair_.a.lane.control.broken());
+  pair_.a.lane.finish(false);
   EXPECT_TRUE(take(immediate(PacketType::kFinAck, 0)));
   EXPECT_FALSE(pair_.a.lane.control.broken());
   EXPECT_TRUE(take(immediate(PacketType::kLeave, 0)));
@@ -162,14 +178,27 @@ TEST_F(Hostile, FinAckBeforeTheFinThatWaits) {
 }
 
 TEST_F(Hostile, MoreDataThanTheWindow) {
-  bring(At::kUp);
+  bring(At::kGreeted);
   constexpr std::uint32_t kBytes = 5000;  // not so small that they share places
   const std::vector<std::byte> data(kBytes);
-  for (int i = 0; i < 4; ++i) take(immediate(PacketType::kData, 0), data.data(), kBytes);
+  take(immediate(PacketType::kData, 0, kFlagFirst), data.data(), kBytes);
+  for (int i = 0; i < 3; ++i) take(immediate(PacketType::kData, 0), data.data(), kBytes);
   EXPECT_FALSE(pair_.a.lane.control.broken());
   take(immediate(PacketType::kData, 0), data.data(), kBytes);
   EXPECT_TRUE(pair_.a.lane.control.broken());
-  EXPECT_EQ(pair_.a.lane.rx.unread(), 4 * kBytes);
+  EXPECT_EQ(pair_.a.lane.rx.unread(), 4 * kBytes - sizeof(First));
+}
+
+// A packet that says where the direction goes needs a credit as any other.
+TEST_F(Hostile, MoreStaysThanTheWindow) {
+  bring(At::kGreeted);
+  for (int i = 0; i < 2; ++i) {
+    take(immediate(PacketType::kData, 0, kFlagFirst), bytes_, sizeof(First) + 1);
+    take(immediate(PacketType::kData, 0, kFlagDown));
+  }
+  EXPECT_FALSE(pair_.a.lane.control.broken());
+  take(immediate(PacketType::kData, 0, kFlagFirst), bytes_, sizeof(First) + 1);
+  EXPECT_TRUE(pair_.a.lane.control.broken());
 }
 
 TEST_F(Hostile, CreditsOneByOneBeyondTheWindow) {

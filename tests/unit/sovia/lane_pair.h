@@ -30,6 +30,28 @@ class LaneSide {
     lane.trust();
   }
 
+  // The direction comes to the lane, behind so many bytes of the kernel's.
+  bool go_up(std::uint64_t kernel_bytes = 0) {
+    if (!lane.tx.go_up(kernel_bytes)) return false;
+    written_before = written;
+    return true;
+  }
+  // What the lane has said about the direction from the peer, as far as all before has been read.
+  void follow() {
+    for (;;) {
+      if (const auto first = lane.rx.first()) {
+        came_behind = *first;
+        lane.rx.go_up();
+        read_before_ = read;
+      } else if (const auto down = lane.rx.take_down()) {
+        EXPECT_EQ(*down, read - read_before_);
+        ++downs;
+      } else {
+        return;
+      }
+    }
+  }
+
   // Writes the next bytes of the stream, as two pieces behind some that were written before.
   std::size_t put(std::size_t bytes, bool combine = false) {
     constexpr std::size_t kSkip = 5;
@@ -98,11 +120,13 @@ class LaneSide {
 
   std::size_t get(std::size_t bytes, bool peek = false) {
     end_direct();
+    follow();
     std::vector<std::byte> data(bytes + 3, std::byte{0x5a});
     const iovec pieces[] = {{data.data(), bytes / 2}, {data.data() + bytes / 2, bytes - bytes / 2}};
     const std::size_t before = lane.rx.unread();
+    const std::size_t here = lane.rx.unread_here();
     const std::size_t got = lane.rx.read(pieces, 2, 0, peek);
-    EXPECT_EQ(got, std::min(bytes, before));
+    EXPECT_EQ(got, std::min(bytes, here));
     EXPECT_EQ(lane.rx.unread(), peek ? before : before - got);
     for (std::size_t i = 0; i < got; ++i) {
       if (data[i] == stream_byte(in_, read + i)) continue;
@@ -110,13 +134,17 @@ class LaneSide {
       break;
     }
     EXPECT_EQ(data[bytes], std::byte{0x5a}) << "overrun";
-    if (!peek) read += got;
+    if (peek) return got;
+    read += got;
+    follow();
     return got;
   }
   std::size_t drop(std::size_t bytes) {
     end_direct();
+    follow();
     const std::size_t got = lane.rx.discard(bytes);
     read += got;
+    follow();
     return got;
   }
 
@@ -125,7 +153,11 @@ class LaneSide {
   FakeTransport transport;
   Lane lane;
   std::uint64_t written = 0, read = 0;
+  std::uint64_t written_before = 0;  // the direction came to the lane last
   std::uint64_t directly = 0;  // of `read`
+  // What the peer has said when its direction came up last, and the times that it went down.
+  std::uint64_t came_behind = 0;
+  unsigned downs = 0;
 
  private:
   struct Direct {
@@ -134,6 +166,7 @@ class LaneSide {
   };
   const unsigned out_, in_;
   std::deque<Direct> directs_;
+  std::uint64_t read_before_ = 0;  // when the direction came up
   bool waits_ = false;
   LaneRx::DirectNumber number_ = LaneRx::kNoDirect;
   std::vector<std::byte> buffer_;
@@ -153,11 +186,16 @@ class LanePair {
     settle();
     ASSERT_TRUE(a.lane.greeting.greeted() && b.lane.greeting.greeted());
   }
+  // Both directions are about to come to the lane: the peers know of it by the first packets.
   void start() {
     greet();
-    a.lane.control.start(0);
-    b.lane.control.start(0);
-    settle();
+    EXPECT_TRUE(a.go_up() && b.go_up());
+  }
+  // ... and have come there, each with a byte that has been read.
+  void start_with_a_byte() {
+    start();
+    EXPECT_EQ(a.put(1) + b.put(1), 2u);
+    drain();
   }
   // Packets in flight reach the lanes; sends do not complete.
   void pass() {
@@ -188,7 +226,7 @@ class LanePair {
       a.get(a.lane.rx.unread());
       b.get(b.lane.rx.unread());
       settle();
-    } while (a.lane.rx.unread() != 0 || b.lane.rx.unread() != 0);
+    } while (a.lane.rx.unread() != 0 || b.lane.rx.unread() != 0 || a.lane.rx.has_turns() || b.lane.rx.has_turns());
   }
   void expect_all_read() {
     EXPECT_EQ(b.read, a.written);

@@ -50,7 +50,7 @@ TEST(LaneStrictWindow, TakesNothingWithoutACredit) {
 TEST(LaneStrictWindow, TakesAsManyPacketsAsThereAreCredits) {
   LanePair pair(strict(3, 1));
   pair.start();
-  EXPECT_EQ(pair.a.put(5 * kChunkBytes), 3u * kChunkBytes);
+  EXPECT_EQ(pair.a.put(5 * kChunkBytes), 3u * kChunkBytes - sizeof(First));
   pair.settle();
   EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 3u);
   pair.drain();

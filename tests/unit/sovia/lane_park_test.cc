@@ -27,8 +27,7 @@ class LanePark : public testing::Test {
     one_->trust();
     other_->trust();
     settle();
-    one_->control.start(0);
-    settle();
+    EXPECT_TRUE(one_->tx.go_up(0));
   }
   void finish() {
     one_->finish(false);
@@ -53,6 +52,7 @@ class LanePark : public testing::Test {
     settle();
     std::string read(bytes + 1, 0);
     const iovec to{read.data(), read.size()};
+    if (other_->rx.first()) other_->rx.go_up();
     const std::size_t got = other_->rx.read(&to, 1, 0, false);
     settle();
     return got;
@@ -84,6 +84,7 @@ TEST_F(LanePark, WaitsUntilAllHasBeenRead) {
   finish();
   EXPECT_TRUE(one_->may_park());
   EXPECT_FALSE(other_->may_park());
+  other_->rx.go_up();
   other_->rx.discard(3);
   EXPECT_TRUE(other_->may_park());
 }

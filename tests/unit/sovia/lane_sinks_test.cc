@@ -179,7 +179,7 @@ TEST_F(HostileSinks, PlacedTooShort) {
 TEST_F(HostileSinks, SinkTooShort) { EXPECT_TRUE(cuts(PacketType::kSink, &sink_, sizeof sink_ - 1)); }
 TEST_F(HostileSinks, SinkTooLong) { EXPECT_TRUE(cuts(PacketType::kSink, buffer_.data(), 0)); }
 TEST_F(HostileSinks, SinkWithAnUnknownFlag) {
-  EXPECT_TRUE(cuts(PacketType::kSink, &sink_, sizeof sink_, kFlagMore));
+  EXPECT_TRUE(cuts(PacketType::kSink, &sink_, sizeof sink_, kFlagDown));
 }
 TEST(LaneWithoutMessages, TakesNoSink) {
   LanePair pair{window(4, 2)};

@@ -28,14 +28,13 @@ TEST(LaneGreeting, BringsTheTokenAndTheWindow) {
 TEST(LaneGreeting, DataWaitsForTheWindow) {
   LanePair pair;
   pair.a.lane.greet(LanePair::kTokenA);
-  pair.a.lane.control.start(17);
+  ASSERT_TRUE(pair.a.go_up(17));
   EXPECT_EQ(pair.a.put(100), 100u);
   pair.pass();
   EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 0u);
-  EXPECT_TRUE(pair.b.lane.control.started());
-  EXPECT_EQ(pair.b.lane.control.peer_kernel_bytes(), 17u);
   pair.b.lane.greet(LanePair::kTokenB);
   pair.drain();
+  EXPECT_EQ(pair.b.came_behind, 17u);
   EXPECT_EQ(pair.b.read, 100u);
 }
 
@@ -43,25 +42,28 @@ TEST(LaneGreeting, NothingGoesBeforeTheOwnOne) {
   LanePair pair;
   pair.b.lane.greet(LanePair::kTokenB);
   pair.settle();
-  pair.a.lane.control.start(0);
-  EXPECT_EQ(pair.a.lane.control.sending(), State::kIdle);
   pair.a.lane.ask_to_leave();
   pair.a.lane.finish(false);
   pair.settle();
   EXPECT_EQ(pair.a.transport.on_way(), 0u);
   pair.a.lane.greet(LanePair::kTokenA);
   pair.settle();
-  EXPECT_TRUE(pair.a.lane.control.over());
+  EXPECT_TRUE(pair.b.lane.control.peer_leaves());
+  EXPECT_EQ(pair.b.lane.control.receiving(), State::kEnded);
+  EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
   EXPECT_FALSE(pair.a.lane.control.broken() || pair.b.lane.control.broken());
 }
 
 // ---------------------------------------------------------------------------- states
 
-TEST(LaneStates, OneDirectionGoesUpAndDown) {
+TEST(LaneStates, OneDirectionComesAndEnds) {
   LanePair pair;
   pair.greet();
-  pair.a.lane.control.start(5);
+  ASSERT_TRUE(pair.a.go_up(5));
   EXPECT_EQ(pair.a.lane.control.sending(), State::kUp);
+  pair.pass();
+  EXPECT_EQ(pair.b.lane.control.receiving(), State::kIdle) << "nothing has been sent there yet";
+  pair.a.put(10);
   pair.pass();
   EXPECT_EQ(pair.b.lane.control.receiving(), State::kUp);
   EXPECT_EQ(pair.b.lane.control.sending(), State::kIdle);
@@ -77,10 +79,10 @@ TEST(LaneStates, OneDirectionGoesUpAndDown) {
   EXPECT_TRUE(pair.b.lane.control.peer_closed());
   EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
   EXPECT_FALSE(pair.a.lane.control.over());
-  EXPECT_EQ(pair.b.get(100), 10u);
+  EXPECT_EQ(pair.b.get(100), 20u);
 }
 
-// START, FIN and LEAVE of both ends in all orders, with the packets passing between some of them.
+// The beginning, FIN and LEAVE of both ends in all orders, with the packets passing between some of them.
 TEST(LaneStates, AllOrdersEndWell) {
   enum Step { kStartA, kStartB, kFinishA, kFinishB, kLeaveA, kLeaveB, kSteps };
   int order[kSteps] = {0, 1, 2, 3, 4, 5};
@@ -90,8 +92,8 @@ TEST(LaneStates, AllOrdersEndWell) {
       pair.greet();
       for (int i = 0; i < kSteps; ++i) {
         switch (order[i]) {
-          case kStartA: pair.a.lane.control.start(0); pair.a.put(7); break;
-          case kStartB: pair.b.lane.control.start(0); pair.b.put(7); break;
+          case kStartA: pair.a.go_up(); pair.a.put(7); break;
+          case kStartB: pair.b.go_up(); pair.b.put(7); break;
           case kFinishA: pair.a.lane.finish(false); break;
           case kFinishB: pair.b.lane.finish(true); break;
           case kLeaveA: pair.a.lane.ask_to_leave(); break;
@@ -132,46 +134,8 @@ TEST(LaneStates, LeaveIsSentOnceHoweverOftenItIsAskedFor) {
   pair.settle();
   EXPECT_EQ(pair.a.transport.sent(PacketType::kLeave), 1u);
   EXPECT_TRUE(pair.b.lane.control.peer_leaves());
-  EXPECT_EQ(pair.b.lane.control.sending(), State::kEnded);
+  EXPECT_EQ(pair.b.lane.control.sending(), State::kUp) << "its socket decides";
   EXPECT_FALSE(pair.a.lane.control.broken());
-}
-
-// A reader that is about to read what came before START must not find what comes behind FIN.
-TEST(LaneStates, FinIsAnsweredWhenTheReaderGoesByStart) {
-  LaneOptions options;
-  options.settles = true;
-  LanePair pair(options);
-  pair.start();
-  pair.a.put(100);
-  pair.a.lane.finish(false);
-  pair.settle();
-  EXPECT_EQ(pair.b.lane.control.receiving(), State::kEnded);
-  EXPECT_EQ(pair.a.lane.control.sending(), State::kEnding);
-  pair.b.lane.control.settled();
-  pair.settle();
-  EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
-  pair.b.lane.finish(false);
-  pair.a.lane.rx.close_reading();  // needs no reader then
-  pair.settle();
-  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
-}
-
-// A peer whose direction is still up would go on through the kernel, to a socket that is closed.
-TEST(LaneStates, WhoClosesAfterItsEndHasGoneAsksThePeerToLeave) {
-  LanePair pair;
-  pair.start();
-  pair.b.put(500);
-  pair.a.lane.finish(false);
-  pair.settle();
-  EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
-  EXPECT_TRUE(pair.a.lane.control.is_finished());
-  pair.a.lane.rx.close_reading();
-  pair.a.lane.finish(true);
-  EXPECT_FALSE(pair.a.lane.control.is_finished());
-  pair.settle();
-  EXPECT_TRUE(pair.a.lane.control.is_finished());
-  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
-  EXPECT_FALSE(pair.b.lane.control.broken());
 }
 
 TEST(LaneStates, WhoClosesBeforeItsEndHasGoneSaysSoInIt) {
@@ -184,7 +148,19 @@ TEST(LaneStates, WhoClosesBeforeItsEndHasGoneSaysSoInIt) {
   pair.drain();
   EXPECT_TRUE(pair.a.lane.control.is_finished());
   EXPECT_TRUE(pair.b.lane.control.peer_closed());
-  EXPECT_EQ(pair.a.transport.sent(PacketType::kLeave), 0u);
+}
+
+TEST(LaneStates, TheEndGoesOnce) {
+  LanePair pair;
+  pair.start();
+  pair.a.put(10);
+  for (int i = 0; i < 3; ++i) {
+    pair.a.lane.finish(i != 0);
+    pair.settle();
+  }
+  EXPECT_TRUE(pair.a.lane.control.is_finished());
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kFin), 1u);
+  EXPECT_FALSE(pair.b.lane.control.peer_closed());
 }
 
 // A program that writes without end must not keep its FIN from going.
@@ -207,42 +183,6 @@ TEST(LaneStates, NothingIsTakenOnceTheEndWaitsForCredits) {
   pair.expect_all_read();
 }
 
-// Leaving waits neither for this program to read, nor for the peer's.
-TEST(LaneStates, LeavingNeedsNoReader) {
-  LanePair pair(window(4, 2));
-  pair.start();
-  while (pair.a.put(kChunkBytes) != 0) {
-  }
-  while (pair.b.put(kChunkBytes) != 0) {
-  }
-  pair.settle();
-  EXPECT_FALSE(pair.a.lane.control.over());
-  pair.a.lane.finish(false);
-  pair.a.lane.ask_to_leave();
-  pair.settle();
-  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
-  EXPECT_FALSE(pair.a.lane.control.broken() || pair.b.lane.control.broken());
-  EXPECT_EQ(pair.a.lane.rx.unread(), pair.b.written);
-  EXPECT_EQ(pair.b.lane.rx.unread(), pair.a.written);
-  pair.drain();
-  pair.expect_all_read();
-}
-
-TEST(LaneStates, LeavingNeedsNoReaderAfterThePeersFinEither) {
-  LanePair pair(window(4, 2));
-  pair.start();
-  pair.b.lane.finish(false);
-  while (pair.a.put(kChunkBytes) != 0) {
-  }
-  pair.settle();
-  pair.a.lane.finish(false);
-  pair.a.lane.ask_to_leave();
-  pair.settle();
-  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
-  pair.drain();
-  pair.expect_all_read();
-}
-
 // ---------------------------------------------------------------------------- changes
 
 TEST(LaneChanges, TellWhatHasChanged) {
@@ -260,12 +200,21 @@ TEST(LaneChanges, TellWhatHasChanged) {
   EXPECT_NE(next(pair.b, pair.a) & LaneChange::kState, 0u);
   EXPECT_NE(next(pair.a, pair.b) & LaneChange::kState, 0u);  // TRUST
   EXPECT_NE(next(pair.b, pair.a) & LaneChange::kState, 0u);
-  pair.a.lane.control.start(0);
-  EXPECT_NE(next(pair.a, pair.b) & LaneChange::kState, 0u);
+  pair.a.go_up();
   pair.a.put(10);
-  EXPECT_NE(next(pair.a, pair.b) & LaneChange::kReadable, 0u);
+  EXPECT_EQ(next(pair.a, pair.b) & (LaneChange::kReadable | LaneChange::kState),
+            LaneChange::kReadable | LaneChange::kState);
   pair.b.get(10);
   EXPECT_NE(next(pair.b, pair.a) & LaneChange::kWritable, 0u);  // ACK
+  pair.a.put(10);
+  EXPECT_EQ(next(pair.a, pair.b) & (LaneChange::kReadable | LaneChange::kState), unsigned{LaneChange::kReadable});
+  pair.b.get(10);
+  next(pair.b, pair.a);
+  pair.a.lane.tx.go_down();
+  EXPECT_EQ(next(pair.a, pair.b) & (LaneChange::kReadable | LaneChange::kState),
+            LaneChange::kReadable | LaneChange::kState);
+  pair.b.follow();
+  next(pair.b, pair.a);
   pair.a.lane.finish(false);
   EXPECT_EQ(next(pair.a, pair.b) & (LaneChange::kReadable | LaneChange::kState),
             LaneChange::kReadable | LaneChange::kState);
@@ -283,8 +232,8 @@ TEST(LaneCut, InEveryStateLeavesWhatHasComeReadable) {
     if (state >= 1) pair.a.lane.greet(LanePair::kTokenA);
     if (state >= 2) pair.b.lane.greet(LanePair::kTokenB);
     pair.pass();
-    if (state >= 3) pair.a.lane.control.start(0);
-    if (state >= 4) pair.b.lane.control.start(0);
+    if (state >= 3) pair.a.go_up();
+    if (state >= 4) pair.b.go_up();
     pair.pass();
     if (state >= 5) {
       for (int i = 0; i < 10; ++i) pair.a.put(100);
@@ -299,12 +248,12 @@ TEST(LaneCut, InEveryStateLeavesWhatHasComeReadable) {
       EXPECT_TRUE(side->lane.control.broken() && side->lane.control.over());
       EXPECT_EQ(side->put(100), 0u);
       EXPECT_FALSE(side->put_direct(100));
-      side->lane.control.start(0);
+      EXPECT_FALSE(side->go_up());
+      side->lane.tx.go_down();
       side->lane.ask_to_leave();
       side->lane.finish(true);
       side->lane.tx.flush();
       side->lane.poll();
-      side->lane.rx.spill_arrivals();
       const std::size_t unread = side->lane.rx.unread();
       EXPECT_EQ(side->get(10'000, true), unread);
       EXPECT_EQ(side->get(10'000), unread);
@@ -342,12 +291,43 @@ TEST(LaneCut, TellsTheOwnerOfARefusedPost) {
   EXPECT_EQ(pair.b.transport.failures(), 1u);
 }
 
-TEST(LaneCut, SomethingMayBeLostOnceThePeerIsTrusted) {
+// A direction that was not on the lane has lost nothing with it.
+TEST(LaneCut, SomethingIsLostOnceADirectionIsThere) {
+  for (const bool sends : {false, true}) {
+    for (const bool receives : {false, true}) {
+      LanePair pair;
+      pair.greet();
+      if (sends) pair.a.go_up();
+      if (receives) pair.b.go_up();
+      pair.a.put(10);
+      pair.b.put(10);
+      pair.settle();
+      EXPECT_FALSE(pair.a.lane.control.is_lost());
+      pair.a.transport.break_down();
+      pair.a.lane.cut();
+      EXPECT_EQ(pair.a.lane.control.is_lost(), sends || receives);
+    }
+  }
+}
+
+TEST(LaneCut, SomethingIsLostWhenAPacketIsKnownToBeMissing) {
+  LanePair pair;
+  pair.greet();
+  pair.a.lane.control.miss();
+  pair.a.lane.cut();
+  EXPECT_TRUE(pair.a.lane.control.is_lost());
+}
+
+TEST(LaneCut, NothingIsLostBehindTheEnd) {
   LanePair pair;
   pair.start();
-  pair.a.transport.break_down();
+  pair.a.put(10);
+  pair.b.put(10);
+  pair.a.lane.finish(false);
+  pair.b.lane.finish(false);
+  pair.settle();
   pair.a.lane.cut();
-  EXPECT_TRUE(pair.a.lane.loss.lost());
+  EXPECT_FALSE(pair.a.lane.control.is_lost());
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,6 +14,7 @@
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
+#include "sovia/process/options.h"
 #include "sovia/socket/fallback.h"
 #include "sovia/socket/lane_life.h"
 #include "sovia/socket/table.h"
@@ -29,9 +32,12 @@ decltype(libc::epoll_wait) real_epoll_wait;
 decltype(libc::epoll_pwait) real_epoll_pwait;
 decltype(libc::epoll_ctl) real_epoll_ctl;
 
+void set_route(std::uint64_t route) { const_cast<Options&>(options()).route = route; }
+
 struct Prepare {
   Prepare() {
     libc::prepare();
+    set_route(kRouteLane);
     real_poll = libc::poll;
     real_ppoll = libc::ppoll;
     real_epoll_wait = libc::epoll_wait;
@@ -83,6 +89,8 @@ Connection::Connection() {
   EXPECT_EQ(::connect(fd_, at, length) == 0 || errno == EINPROGRESS, true);
   peer_ = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   EXPECT_GE(peer_, 0);
+  const int on = 1;
+  EXPECT_EQ(::setsockopt(peer_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
   ::close(listener);
   table::opened(fd_);
   socket_ = table::find(fd_);
@@ -98,7 +106,7 @@ Connection::~Connection() {
 }
 
 void Connection::peer_sends(const std::string& text) {
-  EXPECT_EQ(::send(peer_, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  EXPECT_EQ(::send(peer_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   peer_sent_ += text.size();
 }
 
@@ -128,13 +136,13 @@ void Connection::peer_has_more() {
 
 void Connection::lane_misses() {
   const std::scoped_lock guard(mutex_, end_->lane.lock());
-  end_->lane.miss();
+  end_->lane.control.miss();
 }
 
 std::string Connection::record_of_peer(std::uint64_t offset) const {
   Resume resume{};
   std::reverse_copy(std::begin(kToken), std::end(kToken), resume.token);
-  resume.offset = htobe64(offset);
+  resume.offset = htobe64(stays_first_ + offset);
   return {reinterpret_cast<const char*>(&resume), sizeof resume};
 }
 
@@ -151,6 +159,7 @@ bool Connection::step() {
     moved |= transports_->far.complete();
     came = transports_->near.take(arrival);
     moved |= transports_->far.take_in(*far_);
+    if (far_->control.peer_leaves()) far_->finish(false);  // as a socket does
     far_->poll();
   }
   if (came) end_->arrived(arrival);
@@ -162,10 +171,19 @@ void Connection::settle() {
   while (step()) continue;
 }
 
+// Of the near end's direction: the peer reads the kernel's bytes elsewhere.
+void Connection::peer_follows() {
+  while (far_->rx.first() || far_->rx.take_down()) {
+    if (far_->rx.first()) far_->rx.go_up();
+  }
+}
+
 void Connection::peer_reads() {
   do {
+    peer_follows();
     far_->rx.discard(far_->rx.unread());
-  } while (step());
+    peer_follows();
+  } while (step() || far_->rx.has_turns());
 }
 
 void Connection::open_lane() {
@@ -196,7 +214,14 @@ void Connection::receives_on_lane() {
   const std::lock_guard guard(mutex_);
   open_lane();
   if (std::exchange(in_, true)) return;
-  far_->control.start(peer_sent_);
+  EXPECT_TRUE(far_->tx.go_up(peer_sent_));
+  int unread = 0;
+  EXPECT_EQ(::ioctl(fd_, FIONREAD, &unread), 0);
+  if (unread != 0 || socket_->modes.carries_messages()) return;
+  data();
+  char first;
+  EXPECT_EQ(sovia_recv(fd_, &first, 1, MSG_DONTWAIT), 1);
+  stays_first_ = 1;
   settle();
 }
 
@@ -206,13 +231,19 @@ void Connection::sends_on_lane() {
   if (std::exchange(out_, true)) return;
   EXPECT_EQ(sovia_send(fd_, "u", 1, MSG_DONTWAIT), 1);
   peer_reads();
-  EXPECT_TRUE(far_->control.started());
+  EXPECT_EQ(far_->control.receiving(), Lane::State::kUp);
   socket_->changed();
 }
 
 void Connection::up() {
   receives_on_lane();
   sends_on_lane();
+}
+
+void Connection::peer_goes_down() {
+  const std::lock_guard guard(mutex_);
+  EXPECT_TRUE(far_->tx.go_down());
+  settle();
 }
 
 void Connection::peer_ends_lane() {
@@ -224,6 +255,11 @@ void Connection::peer_ends_lane() {
 void Connection::peer_ends_lane_unanswered() {
   const std::lock_guard guard(mutex_);
   far_->finish(false);
+  arrive_unanswered();
+}
+
+void Connection::arrive_unanswered() {
+  const std::lock_guard guard(mutex_);
   ProcessNic::Arrival arrival{};
   while (transports_->far.deliver()) continue;
   while (transports_->near.take(arrival)) end_->arrived(arrival);
@@ -242,8 +278,9 @@ void Connection::down() {
   far_->finish(false);
   peer_reads();
   {
+    const std::scoped_lock both(socket_->rx.lock, socket_->tx.lock);
     const std::scoped_lock lane_guard(end_->lane.lock());
-    end_->lane.finish(false);
+    leave_lane(*socket_, fd_, true);
   }
   peer_reads();
   socket_->answer(POLLIN | POLLOUT, 0);
@@ -282,17 +319,31 @@ void Connection::sends(const std::string& text) {
 
 void Connection::lane_brings(const std::string& bytes) {
   const std::lock_guard guard(mutex_);
+  lane_brings_unanswered(bytes);
+  settle();
+}
+
+void Connection::lane_brings_unanswered(const std::string& bytes) {
+  const std::lock_guard guard(mutex_);
+  if (far_->control.sending() == Lane::State::kIdle) {
+    EXPECT_TRUE(far_->tx.go_up(peer_sent_));
+    stays_first_ = 0;
+  }
   const iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
   EXPECT_EQ(far_->tx.write(&piece, 1, 0, false), bytes.size());
-  settle();
+  arrive_unanswered();
 }
 
 std::string Connection::lane_takes() {
   const std::lock_guard guard(mutex_);
   settle();
-  std::string bytes(far_->rx.unread(), '\0');
-  const iovec piece{bytes.data(), bytes.size()};
-  EXPECT_EQ(far_->rx.read(&piece, 1, 0, false), bytes.size());
+  std::string bytes;
+  for (peer_follows(); far_->rx.unread() != 0; peer_follows()) {
+    std::string here(far_->rx.unread_here(), '\0');
+    const iovec piece{here.data(), here.size()};
+    EXPECT_EQ(far_->rx.read(&piece, 1, 0, false), here.size());
+    bytes += here;
+  }
   settle();
   return bytes;
 }
@@ -337,6 +388,9 @@ Answering::~Answering() {
   done_ = true;
   thread_.join();
 }
+
+Routes::Routes(std::uint64_t route) { set_route(route); }
+Routes::~Routes() { set_route(kRouteLane); }
 
 void close_descriptor(int fd) { sovia_close(fd); }
 

@@ -49,16 +49,24 @@ class Connection {
   // Something that the peer has sent on the lane will never come.
   void lane_misses();
 
-  // The connection gets a lane, on which no direction has begun; one direction begins on it; both do.
+  // The connection gets a lane, on which no direction is; one direction comes there; both do. receives_on_lane(): the
+  // first packet has come and been read, unless bytes of the kernel's are unread, or the connection carries messages:
+  // then it comes with the next data.
   void open_lane();
   void receives_on_lane();
   void sends_on_lane();
   void up();
+  // The peer goes on by the kernel: what it sends there begins with a record. It comes to the lane again with
+  // lane_brings().
+  void peer_goes_down();
   // The peer says that nothing more comes on the lane.
   void peer_ends_lane();
   // The same, but the answer does not get back to the peer.
   void peer_ends_lane_unanswered();
-  // The record that a peer whose lane has broken sends through the kernel.
+  // What is on its way from the peer arrives, and the peer does not learn of it.
+  void arrive_unanswered();
+  // The record that a peer which leaves the lane sends through the kernel: the bytes of the present stay that it knows
+  // to have arrived, without that of receives_on_lane().
   std::string record_of_peer(std::uint64_t offset) const;
   // Both directions leave the lane, which is over.
   void down();
@@ -73,6 +81,8 @@ class Connection {
   void sends(const std::string& text);
   // These bytes come on the lane; the peer reads what has come there.
   void lane_brings(const std::string& bytes);
+  // The same, but the peer does not learn that they have come.
+  void lane_brings_unanswered(const std::string& bytes);
   std::string lane_takes();
   // The peer's end of the lane: to be used with settle(), which shows what is on its way to both ends.
   Lane& peer_lane() { return *far_; }
@@ -100,12 +110,14 @@ class Connection {
     FakeTransport near, far;
   };
   bool step();
+  void peer_follows();
   void peer_reads();
 
   int fd_ = -1;
   int peer_ = -1;
   SocketRef socket_;
   std::uint64_t peer_sent_ = 0;
+  std::uint64_t stays_first_ = 0;  // bytes of receives_on_lane() in the peer's present stay on the lane
 
   std::recursive_mutex mutex_;  // of threads of the test that play the peer
   Transports* transports_ = nullptr;      // never freed, as ends are the background thread's to free
@@ -156,6 +168,13 @@ class Epoll {
 
  private:
   int fd_;
+};
+
+// Which bytes the lanes of this program carry (options.h), all as long as nobody says something else.
+class Routes {
+ public:
+  explicit Routes(std::uint64_t route);
+  ~Routes();
 };
 
 // Closes any descriptor as sovia_close does it.

@@ -51,13 +51,14 @@ TEST(Options, KnowRoutes) {
   EXPECT_EQ(read({{"SOVIA_ROUTE", "auto"}}).route, kRouteAuto);
   EXPECT_EQ(read({{"SOVIA_ROUTE", "lane"}}).route, kRouteLane);
   EXPECT_EQ(read({{"SOVIA_ROUTE", "kernel"}}).route, kRouteKernel);
+  EXPECT_EQ(read({{"SOVIA_ROUTE", "pure"}}).route, kRoutePure);
   EXPECT_TRUE(g_messages.empty());
   for (const char* const bad : {"0", "1", "Lane", "lane ", "x"}) {
     EXPECT_EQ(read({{"SOVIA_ROUTE", bad}}).route, kRouteAuto) << bad;
     ASSERT_EQ(g_messages.size(), 1u) << bad;
-    EXPECT_EQ(g_messages[0], std::string("SOVIA_ROUTE=") + bad + ": not auto, lane or kernel; auto is used");
+    EXPECT_EQ(g_messages[0], std::string("SOVIA_ROUTE=") + bad + ": not auto, lane, kernel or pure; auto is used");
   }
-  EXPECT_EQ(read({{"SOVIA_CONFIG", "DACKS"}}).route, kRouteLane) << "a configuration of the papers measures lanes";
+  EXPECT_EQ(read({{"SOVIA_CONFIG", "DACKS"}}).route, kRoutePure) << "a configuration of the papers measures lanes";
   EXPECT_EQ(read({{"SOVIA_CONFIG", "DACKS"}, {"SOVIA_ROUTE", "auto"}}).route, kRouteAuto);
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "sovia/process/libc.h"
+#include "sovia/process/options.h"
 #include "sovia/socket/lane_life.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"
@@ -100,27 +101,54 @@ TEST_F(QuickBypass, CarriesTheProgramsData) {
   EXPECT_EQ(sovia_send(connection_.fd(), "d", 1, MSG_NOSIGNAL), 1);
   EXPECT_EQ(::recv(connection_.peer(), data, 1, 0), 1);
   EXPECT_EQ(data[0], 'd');
-  EXPECT_EQ(connection_.socket().demand.bursts(), 0u) << "the library has counted";
 }
 
-TEST(LaneDemand, CountsBurstsOfCallsThatGoTheSameWay) {
-  LaneDemand demand;
-  demand.count(Direction::kSending, 100);
-  for (int i = 0; i < 3; ++i) demand.count(Direction::kReceiving, 1'000);
-  EXPECT_EQ(demand.bursts(), 2u);
-  demand.count(Direction::kSending, 100);
-  EXPECT_EQ(demand.bursts(), 3u);
-  EXPECT_EQ(demand.bytes(), 3'200u);
+using Verdict = LaneDemand::Verdict;
+
+// The calls until one finds that the connection is worth a lane, at most a thousand, `bytes` each way in turn.
+int calls_before_lane(LaneDemand& demand, std::uint64_t bytes) {
+  int calls = 1;
+  for (; calls < 1000; ++calls) {
+    const Direction direction = calls % 2 != 0 ? Direction::kSending : Direction::kReceiving;
+    if (demand.count(direction, bytes) == Verdict::kLane) break;
+  }
+  return calls;
 }
 
-TEST(LaneDemand, IsNotEnoughInALongBurst) {
+TEST(LaneDemand, IsOfConnectionsThatAnswer) {
+  LaneDemand small, larger;
+  EXPECT_EQ(calls_before_lane(small, 100), static_cast<int>(options().upgrade_after));
+  EXPECT_LT(calls_before_lane(larger, 20'000), 1000) << "they are no long bursts";
+}
+
+TEST(LaneDemand, IsNotOfLongBursts) {
   LaneDemand demand;
-  EXPECT_FALSE(demand.count(Direction::kSending, 100));
-  for (int i = 0; i < 7; ++i) EXPECT_FALSE(demand.count(Direction::kReceiving, 8'192)) << "it may be longer";
-  EXPECT_TRUE(demand.count(Direction::kReceiving, 8'192));
-  LaneDemand other;
-  for (int i = 0; i < 5; ++i) EXPECT_FALSE(other.count(Direction::kReceiving, 8'192));
-  EXPECT_TRUE(other.count(Direction::kSending, 100)) << "the burst has ended";
+  EXPECT_EQ(demand.count(Direction::kSending, 100), Verdict::kNothing);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(demand.count(Direction::kReceiving, 8'192), Verdict::kNothing);
+  EXPECT_EQ(demand.count(Direction::kReceiving, 8'192), Verdict::kBypass);
+  EXPECT_EQ(demand.count(Direction::kReceiving, 1), Verdict::kBypass) << "it goes on";
+  EXPECT_EQ(demand.count(Direction::kSending, 1), Verdict::kNothing) << "it has ended";
+}
+
+// Whatever they carry, if the program asks for lanes, or sends messages.
+TEST(LaneDemand, IsOfAllConnectionsIfLanesAreChosen) {
+  LaneDemand demand;
+  Verdict verdict = Verdict::kNothing;
+  for (int i = 0; i < 1000 && verdict == Verdict::kNothing; ++i) {
+    verdict = demand.count(Direction::kSending, 40'000, true);
+  }
+  EXPECT_EQ(verdict, Verdict::kLane);
+}
+
+TEST(LaneDemand, BypassesTheLibraryForMoreCallsEachTime) {
+  LaneDemand demand;
+  int calls[2] = {};
+  for (int& count : calls) {
+    demand.bypass_burst();
+    for (; demand.bypasses(); ++count) demand.count_bypass(1);
+  }
+  EXPECT_GT(calls[0], 0);
+  EXPECT_EQ(calls[1], 2 * calls[0]);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ constexpr short kAll = POLLIN | POLLOUT | POLLRDHUP;
 Readiness on_lane() {
   Readiness state;
   state.has_lane = state.had_lanes = true;
-  state.receiving = state.sending = Phase::kLane;
+  state.on_lane = true;
+  state.sending = TxRoute::kLane;
   return state;
 }
 
@@ -26,7 +27,8 @@ TEST(Readiness, OnABrokenLaneTheKernelIsAskedEachTime) {
 // A lane is there, and the directions have not begun with it.
 Readiness before_lane() {
   Readiness state = on_lane();
-  state.receiving = state.sending = Phase::kKernel;
+  state.on_lane = false;
+  state.sending = TxRoute::kKernel;
   return state;
 }
 
@@ -45,13 +47,6 @@ TEST(Readiness, OnALaneAsksTheKernelForErrorsAlone) {
   state.lane_ended = true;
   state.lane_unread = true;
   EXPECT_EQ(state.to_ask(kAll), POLLRDHUP);
-}
-
-// FIONREAD may have counted the kernel's bytes already, which a poll that does not wait is to tell of.
-TEST(Readiness, BehindTheLanesEndAsksTheKernelForData) {
-  Readiness state = on_lane();
-  state.lane_ended = true;
-  EXPECT_EQ(state.to_ask(POLLIN | POLLRDHUP), POLLIN | POLLRDHUP);
 }
 
 TEST(Readiness, OnALaneIsTheLanes) {
@@ -79,12 +74,12 @@ TEST(Readiness, TellsTheEndOfALaneWithBothEnds) {
 // The kernel is told of this end's shutdown when the lane's data has arrived. For the program both ends have ended.
 TEST(Readiness, TellsAHangupBeforeTheKernelKnowsOfIt) {
   Readiness state = on_lane();
-  state.sending = Phase::kKernelAgain;
+  state.sending = TxRoute::kKernel;
   state.end_delayed = true;
   EXPECT_EQ(state.to_ask(POLLIN) & POLLRDHUP, 0);
   EXPECT_EQ(state.to_tell(POLLIN, POLLRDHUP), 0);
   state.lane_ended = true;
-  EXPECT_EQ(state.to_ask(POLLIN), POLLIN | POLLRDHUP);
+  EXPECT_EQ(state.to_ask(POLLIN), POLLRDHUP);
   EXPECT_EQ(state.to_tell(POLLIN, POLLIN | POLLRDHUP) & POLLHUP, POLLHUP);
   state.end_delayed = false;
   EXPECT_EQ(state.to_tell(POLLIN, POLLIN | POLLRDHUP) & POLLHUP, 0);
@@ -99,9 +94,10 @@ TEST(Readiness, TellsAHangupToWhoAsksForNothing) {
 }
 
 TEST(Readiness, TellsAHangupWhenTheProgramHasShutBothDirections) {
-  for (const Phase phase : {Phase::kDrain, Phase::kLane}) {
+  for (const bool on_lane_yet : {false, true}) {
     Readiness state = on_lane();
-    state.receiving = phase;
+    state.on_lane = on_lane_yet;
+    state.awaits_lane_end = true;
     EXPECT_EQ(state.to_tell(POLLIN, POLLHUP | POLLRDHUP) & POLLHUP, 0);
     state.read_shut = true;
     EXPECT_EQ(state.to_tell(POLLIN, POLLHUP | POLLRDHUP) & POLLHUP, POLLHUP);
@@ -117,9 +113,10 @@ TEST(Readiness, TellsAResetThatTheLibraryHasMet) {
 }
 
 TEST(Readiness, TellsAResetWhateverTheRoute) {
-  for (const Phase phase : {Phase::kKernel, Phase::kDrain, Phase::kLane, Phase::kKernelAgain}) {
+  for (const TxRoute sending : {TxRoute::kKernel, TxRoute::kLane, TxRoute::kLanding}) {
     Readiness state = on_lane();
-    state.receiving = state.sending = phase;
+    state.sending = sending;
+    state.on_lane = sending != TxRoute::kKernel;
     EXPECT_EQ(state.to_tell(kAll, POLLERR | POLLHUP), kAll | POLLERR | POLLHUP);
     state.reset = state.untold = true;
     EXPECT_EQ(state.to_tell(POLLIN, 0), POLLIN | POLLERR | POLLHUP);
@@ -128,9 +125,10 @@ TEST(Readiness, TellsAResetWhateverTheRoute) {
 }
 
 TEST(Readiness, TellsTheEndWithAnErrorBeforeTheLanesEnd) {
-  for (const Phase phase : {Phase::kDrain, Phase::kLane}) {
+  for (const bool on_lane_yet : {false, true}) {
     Readiness state = on_lane();
-    state.receiving = phase;
+    state.on_lane = on_lane_yet;
+    state.awaits_lane_end = true;
     EXPECT_EQ(state.to_tell(POLLIN | POLLRDHUP, POLLRDHUP), 0);
     EXPECT_EQ(state.to_tell(POLLIN | POLLRDHUP, POLLERR | POLLRDHUP), POLLERR | POLLRDHUP);
   }
@@ -150,48 +148,44 @@ TEST(Readiness, BeforeALaneTellsDataAndNotTheEnd) {
   EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), POLLIN | POLLRDHUP);
 }
 
-TEST(Readiness, DrainTellsDataAndNotTheEnd) {
-  Readiness state = on_lane();
-  state.receiving = Phase::kDrain;
-  EXPECT_EQ(state.to_ask(POLLIN), POLLIN);
-  EXPECT_EQ(state.to_tell(POLLIN | POLLRDHUP, POLLIN | POLLRDHUP | POLLHUP), POLLIN);
-}
-
-TEST(Readiness, DrainTellsTheEndWhenThatOfTheLaneHasCome) {
-  Readiness state = on_lane();
-  state.receiving = Phase::kDrain;
-  state.lane_ended = true;
-  EXPECT_EQ(state.to_tell(POLLIN | POLLRDHUP, POLLIN | POLLRDHUP), POLLIN | POLLRDHUP);
-}
-
 TEST(Readiness, AfterALaneIsTheKernelsAgain) {
-  Readiness state = on_lane();
-  state.receiving = state.sending = Phase::kKernelAgain;
+  Readiness state = before_lane();
   EXPECT_EQ(state.to_ask(kAll), kAll);
-  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), POLLIN | POLLRDHUP);
-  state.coming_down = true;
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLOUT | POLLRDHUP), kAll);
+}
+
+TEST(Readiness, WhileSendingLandsThereIsNoRoom) {
+  Readiness state = before_lane();
+  state.sending = TxRoute::kLanding;
   EXPECT_EQ(state.to_ask(kAll), POLLIN | POLLRDHUP);
+  state.lane_room = true;
   EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLOUT), POLLIN) << "what is sent could overtake what is on the lane";
+  state.write_shut = true;
+  EXPECT_EQ(state.to_tell(kAll, POLLIN), POLLIN | POLLOUT) << "a send fails, and does not wait";
 }
 
 TEST(Readiness, OneDirectionOnALane) {
   Readiness state = on_lane();
-  state.sending = Phase::kKernel;
+  state.sending = TxRoute::kKernel;
   EXPECT_EQ(state.to_ask(kAll), POLLOUT);
   EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLOUT), POLLOUT);
   state = on_lane();
-  state.receiving = Phase::kKernel;
+  state.on_lane = false;
   EXPECT_EQ(state.to_ask(POLLIN | POLLOUT), POLLIN | POLLRDHUP);
   EXPECT_EQ(state.to_tell(POLLIN | POLLOUT, POLLIN | POLLOUT), POLLIN);
 }
 
+// The kernel is asked all the same, as whoever looks takes the record.
 TEST(Readiness, ARecordIsNotTheProgramsToRead) {
   Readiness state;
   state.had_lanes = state.record_next = true;
-  EXPECT_EQ(state.to_ask(kAll), POLLOUT);
+  EXPECT_EQ(state.to_ask(kAll), kAll);
   EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLOUT | POLLRDHUP | POLLHUP), POLLOUT);
   state.has_inherited = true;
   EXPECT_EQ(state.to_tell(kAll, POLLIN), POLLIN);
+  state.has_inherited = false;
+  state.read_shut = true;
+  EXPECT_EQ(state.to_tell(kAll, 0), POLLIN | POLLRDHUP);
 }
 
 TEST(Readiness, AShutDirectionReadsItsEnd) {

@@ -19,6 +19,7 @@
 namespace viaduct::sovia {
 namespace {
 
+const int g_all_are_worth_a_lane = setenv("SOVIA_ROUTE", "lane", 1);
 constexpr int kEnough = 8;  // calls, to be worth a lane
 
 // The kernel's calls that are made from here on.

@@ -139,9 +139,9 @@ class Fallen : public test::Connection {
  protected:
   void SetUp() override {
     Connection::SetUp();
-    InheritedBytes* const inherited_bytes = make_record();
+    InheritedBytes* const inherited_bytes = make_inherited_bytes(0);
     ASSERT_NE(inherited_bytes, nullptr);
-    inherited_bytes->expect_record(kToken, 0, true, false);
+    inherited_bytes->record().expect(kToken, 0, false, false);
     inherit(*table::find(near_), inherited_bytes, Reason::kLost);
   }
   void peer_resumes() const {

@@ -22,14 +22,14 @@ class Service {
       : connections_(connections), kernel_rate_(kernel), lane_rate_(lane) {}
 
   // All connections ask, and get their lanes at once.
-  void ask(bool files = false) {
+  void ask() {
     for (std::size_t n = 0; n < connections_; ++n) {
       const auto mark = static_cast<std::uint32_t>(n);
       if (n < laned_.size() && laned_[n]) continue;
       laned_.resize(connections_);
-      const bool doubtful = n != 0 || large || (connections_ == 1 && !lone_by_agent);
-      const Answer answer = choice.asked({.doubtful = doubtful, .large = large, .needs_nic = needs_nic, .better_in_kernel = files,
-                                          .remembered = remembered.route == RouteMemory::Route::kKernel, .mark = mark}, now);
+      const bool doubtful = n != 0 || (connections_ == 1 && !lone_by_agent);
+      const Answer answer = choice.asked(
+          {.doubtful = doubtful, .remembered = remembered.route == RouteMemory::Route::kKernel, .mark = mark}, now);
       laned_[n] = answer == Answer::kOpen;
       most_ = std::max(most_, lanes());
     }
@@ -67,7 +67,7 @@ class Service {
   RouteChoice choice;
   std::uint64_t now = 1'000 * kMs;
   std::uint64_t left_at = 0;
-  bool lone_by_agent = false, large = false, needs_nic = false;
+  bool lone_by_agent = false;
   unsigned looks = 0;
   double mixed_percent = 0;  // of the kernel's rate, while some have lanes and some not; 0: in between
   RouteMemory::Finding remembered{}, kept{};
@@ -85,73 +85,11 @@ TEST(RouteChoice, OneConnectionWithSmallMessagesGetsItsLaneAtOnce) {
   EXPECT_EQ(choice.asked({}, 1), Answer::kOpen);
   EXPECT_EQ(choice.stage(), Stage::kUnknown);
   EXPECT_EQ(choice.look({.bytes = 100'000, .open = 1}, choice.due()), Step::kNone);
-  RouteChoice::View view{.bytes = 100'000, .open = 1, .lane_bytes = 100'000, .lane_packets = 1'000};
+  RouteChoice::View view{.bytes = 100'000, .open = 1};
   for (int i = 0; i < 20; ++i) {
-    view.bytes += 1'000'000, view.lane_bytes += 1'000'000, view.lane_packets += 10'000;
+    view.bytes += 1'000'000;
     EXPECT_EQ(choice.look(view, choice.due()), Step::kNone) << "a lone lane is doubted that needs no agent";
   }
-}
-
-TEST(RouteChoice, ALoneLaneThatHasComeToCarryLargePiecesIsCompared) {
-  RouteChoice choice;
-  EXPECT_EQ(choice.asked({}, 1), Answer::kOpen);
-  RouteChoice::View view{.bytes = 1'000, .open = 1, .lane_bytes = 1'000, .lane_packets = 100};
-  EXPECT_EQ(choice.look(view, choice.due()), Step::kNone);
-  view.bytes += 10'000'000, view.lane_bytes += 10'000'000, view.lane_packets += 400;
-  EXPECT_EQ(choice.look(view, choice.due()), Step::kLeave);
-  EXPECT_EQ(choice.look(view, choice.due()), Step::kAskAgain);
-}
-
-TEST(RouteChoice, ForLargePiecesNoNicIsOpenedAtOnce) {
-  for (const bool files : {false, true}) {
-    Service service(4, 1, 2);
-    service.large = service.needs_nic = true;
-    service.ask(files);
-    EXPECT_EQ(service.choice.stage(), Stage::kBulk);
-    service.run(RouteChoice::kBulkNs / 2);
-    EXPECT_EQ(service.choice.stage(), Stage::kBulk);
-    EXPECT_EQ(service.lanes(), 0u);
-  }
-}
-
-TEST(RouteChoice, LargePiecesThatLastAreTriedOnLanes) {
-  Service service(4, 1, 2);
-  service.large = service.needs_nic = true;
-  service.ask();
-  service.run(RouteChoice::kBulkNs + 300 * kMs);
-  EXPECT_EQ(service.choice.stage(), Stage::kLanes);
-  EXPECT_EQ(service.lanes(), 4u);
-}
-
-TEST(RouteChoice, LargePiecesThatAreNoFasterOnLanesStayWithTheKernel) {
-  for (const double lane : {1.0, 1.2}) {
-    Service service(4, 1, lane);
-    service.large = true;
-    service.ask_and_run();
-    EXPECT_EQ(service.choice.stage(), lane > 1 ? Stage::kLanes : Stage::kKernel);
-  }
-}
-
-TEST(RouteChoice, LargePiecesThatEndOpenNothing) {
-  RouteChoice choice;
-  EXPECT_EQ(choice.asked({.doubtful = true, .large = true, .needs_nic = true}, 1), Answer::kLater);
-  const RouteChoice::View view{.bytes = 1'000'000};
-  EXPECT_EQ(choice.look(view, choice.due()), Step::kNone);
-  EXPECT_EQ(choice.look(view, choice.due()), Step::kAskAgain);
-  EXPECT_EQ(choice.asked({.doubtful = true, .large = true, .needs_nic = true}, choice.due()), Answer::kLater);
-  EXPECT_EQ(choice.stage(), Stage::kBulk);
-}
-
-TEST(RouteChoice, ASmallMessageAmongLargePiecesGetsItsLane) {
-  RouteChoice choice;
-  EXPECT_EQ(choice.asked({.doubtful = true, .large = true, .needs_nic = true}, 1), Answer::kLater);
-  EXPECT_EQ(choice.asked({.needs_nic = true}, 2), Answer::kOpen);
-}
-
-TEST(RouteChoice, WithANicLargePiecesAreTriedAtOnce) {
-  RouteChoice choice;
-  EXPECT_EQ(choice.asked({.doubtful = true, .large = true}, 1), Answer::kLater);
-  EXPECT_EQ(choice.stage(), Stage::kKernelWindow);
 }
 
 // A connection that gets its lane at once, and whose packets pass through the agent.
@@ -309,15 +247,6 @@ TEST(RouteChoice, AServiceThatDoesLittleNeedsNoTrial) {
   while (step == Step::kNone) step = choice.look({.bytes = 0}, now += kMs);
   EXPECT_EQ(step, Step::kAskAgain);
   EXPECT_EQ(choice.asked({}, now), Answer::kOpen);
-}
-
-TEST(RouteChoice, FilesStayWithTheKernelAndThePeerIsTold) {
-  Service service(16, 0.08, 0.06);
-  service.ask(true);
-  EXPECT_EQ(service.choice.stage(), Stage::kKernel);
-  EXPECT_TRUE(service.choice.sends_notices());
-  EXPECT_GE(service.lanes(), 1u);
-  EXPECT_LE(service.lanes(), RouteChoice::kNotices);
 }
 
 TEST(RouteChoice, WhatItFindsIsKept) {
