@@ -37,7 +37,7 @@ namespace viaduct::sovia {
   X(kAcksSent, "acks_sent", "ACK packets sent")                                                 \
   X(kAcksReceived, "acks_received", "ACK packets received")                                     \
   X(kAcksPiggybacked, "acks_piggybacked", "other packets that took acknowledgements along")     \
-  X(kStartsSent, "starts_sent", "START packets sent: a direction went up to the lane")          \
+  X(kStartsSent, "starts_sent", "times that a direction went up to the lane")                    \
   X(kFinsSent, "fins_sent", "FIN packets sent: a direction went down to the kernel")            \
   X(kTimedEnds, "timed_ends", "ends of streams that the peer had confirmed, told when a timer expired")  \
   X(kCreditStalls, "credit_stalls", "sends that found the window closed")                       \
