@@ -57,7 +57,6 @@ sovia_sources = \
 	sovia/lane/packet.h \
 	sovia/lane/registrations.cc sovia/lane/registrations.h \
 	sovia/lane/ring.h \
-	sovia/lane/spill.h \
 	sovia/lane/spin_time.h \
 	sovia/lane/tcp_route.cc sovia/lane/tcp_route.h \
 	sovia/lane/waiting.cc sovia/lane/waiting.h \
@@ -80,6 +79,7 @@ sovia_sources = \
 	sovia/message/message_socket.cc sovia/message/message_socket.h \
 	sovia/message/peer_buffers.cc sovia/message/peer_buffers.h \
 	sovia/message/read_ahead.h \
+	sovia/message/spill.h \
 	sovia/message/rendezvous.cc sovia/message/rendezvous.h \
 	sovia/message/tag_frames.h \
 	sovia/message/tag_table.cc sovia/message/tag_table.h \

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "sovia/lane/lane_pieces.h"
-#include "sovia/lane/spill.h"
+#include "sovia/message/spill.h"
 #include "sovia/message/frame.h"
 #include "sovia/process/guarded_copy.h"
 

@@ -1,6 +1,6 @@
-// Bytes that have been moved off a lane's receives, in memory of their own.
-#ifndef VIADUCT_SOVIA_LANE_SPILL_H
-#define VIADUCT_SOVIA_LANE_SPILL_H
+// Bytes that have been read ahead, in memory of their own.
+#ifndef VIADUCT_SOVIA_MESSAGE_SPILL_H
+#define VIADUCT_SOVIA_MESSAGE_SPILL_H
 
 #include <algorithm>
 #include <cstddef>
