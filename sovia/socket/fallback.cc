@@ -126,9 +126,9 @@ bool go_on_in_kernel(Socket& socket, int fd, Lane& lane) SOVIA_TX_LOCKED(socket)
   return true;
 }
 
-// Data has come to a connection that the program has shut down both ways. For the peer its end comes first.
+// Data has come to a connection that the program has shut down both ways. For a peer that has all its end comes first.
 void refuse(Socket& socket, int fd, Lane& lane) SOVIA_BOTH_LOCKED(socket) VIADUCT_REQUIRES(lane.lock()) {
-  if (socket.tx.shut_later.exchange(false)) libc::shutdown(fd, SHUT_WR);
+  if (socket.tx.shut_later.exchange(false) && lane.ring.unsent() == 0) libc::shutdown(fd, SHUT_WR);
   reset_sending(socket, fd, lane);
 }
 
