@@ -5,6 +5,7 @@
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -200,13 +201,20 @@ bool bytes_written(int fd, Opener opener, std::uint64_t& bytes, std::uint64_t& u
   }
 }
 
-// Setting TCP_NODELAY flushes pending data, even with TCP_CORK (tcp(7)).
 bool may_get_more(int fd) {
   tcp_info now;
   return information(fd, now) &&
          (now.tcpi_state == kEstablished || now.tcpi_state == kFinWait1 || now.tcpi_state == kFinWait2);
 }
 
+bool has_only_error(int fd) {
+  pollfd at{fd, 0, 0};
+  if (libc::poll(&at, 1, 0) <= 0 || (at.revents & POLLERR) == 0) return false;
+  int unread = 0;
+  return libc::ioctl(fd, SIOCINQ, &unread) == 0 && unread == 0;
+}
+
+// Setting TCP_NODELAY flushes pending data, even with TCP_CORK (tcp(7)).
 void push(int fd) {
   int before = 0;
   socklen_t length = sizeof before;

@@ -42,6 +42,9 @@ bool bytes_read(int fd, std::uint64_t& bytes);
 // False if the kernel doesn't say.
 bool may_get_more(int fd);
 
+// Whether the kernel has an error to return to the next receive, and no data before it.
+bool has_only_error(int fd);
+
 // Makes the kernel send all bytes written to a TCP socket so far, despite TCP_CORK and Nagle. The options stay as they
 // are; they must not be changed meanwhile.
 void push(int fd);

@@ -36,11 +36,21 @@ class ConnectionReset {
     if (error == ECONNABORTED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) error_.store(error);
   }
   int error() const { return error_.load(); }
-  // The error for the first call that meets the reset, as with TCP; then `once_told`.
-  Attempt fail(Attempt once_told) {
-    if (told().exchange(true)) return once_told;
+  // The kernel has the error too, which it returns once, to whichever process asks first.
+  void is_with_kernel() { with_kernel_.store(true); }
+  // The error for the first call that meets the reset, as with TCP; then `once_told`. `of_kernel`: the error that the
+  // kernel has just returned, or 0.
+  Attempt fail(Attempt once_told, int of_kernel) {
+    is_caused_by(of_kernel);
+    const bool others_told = with_kernel_.load() && of_kernel == 0;
+    if (told().exchange(true) || others_told) return once_told;
     errno = error();
     return Attempt::kFailed;
+  }
+  // The call that fail() has failed returns the part that it has done instead: the next call fails.
+  void put_off() {
+    with_kernel_.store(false);
+    told().store(false);
   }
 
   // The kernel has returned a reset to a call of the library's, or to one that returns the bytes sent before instead. A
@@ -83,7 +93,7 @@ class ConnectionReset {
   const std::atomic<bool>& told() const { return const_cast<ConnectionReset*>(this)->told(); }
 
   enum class Untold : std::uint8_t { kNothing, kReset, kPipe };
-  std::atomic<bool> happened_{false}, told_{false}, ended_by_kernel_{false};
+  std::atomic<bool> happened_{false}, told_{false}, with_kernel_{false}, ended_by_kernel_{false};
   std::atomic<int> error_{ECONNRESET};
   std::atomic<std::atomic<bool>*> shared_told_{nullptr};
   std::atomic<Untold> untold_{Untold::kNothing};

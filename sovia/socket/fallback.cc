@@ -46,18 +46,26 @@ void reset_connection(Socket& socket, int fd) {
   const int error = errno;
   libc::connect(fd, &unspecified, sizeof unspecified);
   libc::shutdown(fd, SHUT_RDWR);  // fails, but a receive returns 0 from now on and a send EPIPE, as behind a reset
+  if (has_kernel_failed(fd)) socket.reset.is_with_kernel();
   errno = error;
 }
 
 Attempt tell_reset(Socket& socket, int fd, Attempt once_told) {
-  const Attempt attempt = socket.reset.fail(once_told);
-  if (attempt != Attempt::kFailed) return attempt;
+  if (socket.reset.is_told()) return once_told;
   // The kernel would tell of it again.
   int of_kernel = 0;
   socklen_t length = sizeof of_kernel;
   libc::getsockopt(fd, SOL_SOCKET, SO_ERROR, &of_kernel, &length);
-  errno = socket.reset.error();
-  return attempt;
+  return socket.reset.fail(once_told, of_kernel);
+}
+
+void put_off_reset(Socket& socket, int error) {
+  if (error != socket.reset.error()) return;
+  if (socket.reset) {
+    socket.reset.put_off();
+  } else {
+    socket.keep_untold_reset(error);
+  }
 }
 
 namespace {

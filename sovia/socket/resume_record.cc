@@ -67,6 +67,9 @@ bool is_again() { return errno == EAGAIN || errno == EINTR; }
 
 // kDone: the bytes to drop are known.
 ResumeRecord::Take ResumeRecord::take_head(int fd, std::uint64_t& taken) {
+  // The kernel returns its error once, maybe to another process.
+  errno = 0;
+  if (has_only_error(fd)) return Take::kReset;
   const bool more = may_get_more(fd);  // asked first, as the end may come at any time
   Resume resume;
   const ssize_t got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
@@ -103,6 +106,8 @@ ResumeRecord::Take ResumeRecord::take_alone(int fd, std::uint64_t& taken) {
   }
   while (const std::uint64_t skip = skip_.load()) {
     constexpr std::uint64_t kMost = 1 << 20;
+    errno = 0;
+    if (has_only_error(fd)) return Take::kReset;
     const bool more = may_get_more(fd);
     const ssize_t got = libc::recv(fd, nullptr, std::min(skip, kMost), MSG_TRUNC | MSG_DONTWAIT);
     if (got < 0) return is_again() ? Take::kAgain : Take::kReset;

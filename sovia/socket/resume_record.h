@@ -25,8 +25,8 @@ class ResumeRecord {
   void forget() { state_.store(State::kNone); }
   bool is_expected() const { return state_.load(std::memory_order_relaxed) != State::kNone; }
   // Takes the record from the kernel, and drops the bytes behind it that the lane has brought. `taken` counts the kernel's
-  // bytes. kEnded: the kernel's stream has ended instead. kReset: bytes are lost, or the peer is not to be believed; errno
-  // is the kernel's, or 0.
+  // bytes. kEnded: the kernel's stream has ended instead. kReset: bytes are lost, the peer is not to be
+  // believed, or the kernel has an error to return, which stays there unless errno has it; errno is 0 else.
   enum class Take : std::uint8_t { kDone, kEnded, kAgain, kReset };
   Take take(int fd, std::uint64_t& taken);
   // The other one expects the record in place of this one.

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "sovia/lane/engine.h"
+#include "sovia/lane/tcp_route.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
-#include "sovia/process/options.h"
 #include "sovia/process/options.h"
 #include "sovia/process/signals.h"
 #include "sovia/process/threads.h"
@@ -115,6 +115,8 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
     if (socket.reset) return tell_reset(socket, fd, Attempt::kDone);
     drop_if_read(socket);
   }
+  // A receive that has a part leaves the kernel's error to the next one, which may be another process's.
+  if (skip != 0 && socket.handoff.is_shared() && has_only_error(fd)) return Attempt::kDone;
   // The kernel would step over the mark. A receive that has a part ends there, as with TCP.
   if (skip != 0 && is_at_mark(fd)) return Attempt::kDone;
   const std::uint64_t limit = kernel_limit(socket, fd);
@@ -294,6 +296,7 @@ Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count, std:
       ssize_t more = 0;
       const Attempt next =
           receive_from_source(*this, fd, pieces, count, skip + done, flags, more, move.happened);
+      if (next == Attempt::kFailed) put_off_reset(*this, errno);
       if (next != Attempt::kDone || more <= 0) break;
       done += static_cast<std::size_t>(more);
     }
@@ -323,8 +326,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
     const Attempt attempt = poll_and_receive(*this, fd, pieces, count, peek ? 0 : done, flags, wanted, bytes);
     if (attempt == Attempt::kFailed) {
       if (done == 0 || peek) return -1;
-      // The kernel returns a reset only once.
-      if (errno == ECONNRESET && !reset) keep_untold_reset(errno);
+      put_off_reset(*this, errno);
       return static_cast<ssize_t>(done);
     }
     if (attempt == Attempt::kDone) {

@@ -228,6 +228,7 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
     }
     if (attempt == Attempt::kPipe && done == 0) fail_with_pipe(flags);
     if (attempt == Attempt::kFailed || attempt == Attempt::kPipe) {
+      if (attempt == Attempt::kFailed && done != 0 && socket.reset) put_off_reset(socket, errno);
       return done != 0 ? static_cast<ssize_t>(done) : -1;
     }
     if (attempt == Attempt::kDone) {
