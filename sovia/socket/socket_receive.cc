@@ -78,8 +78,8 @@ bool has_ended(Socket& socket, int fd) {
       Lane& lane = socket.link.end->lane;
       const LockGuard lane_guard(lane.lock());
       if (lane.control.broken()) return true;
-      // Behind the lane's end the kernel's stream may go on.
-      if (lane.control.receiving() == Lane::State::kUp || must_wait_for_lane_end(socket, lane)) return false;
+      const bool lane_ended = lane.control.receiving() == Lane::State::kEnded;
+      if (!lane_ended && must_wait_for_lane_end(socket, lane)) return false;
     }
   }
   pollfd kernel_fd{fd, POLLRDHUP, 0};
