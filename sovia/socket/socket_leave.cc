@@ -327,12 +327,8 @@ void Socket::release(int fd) {
     const LockGuard lane_guard(end->lane.lock());
     settle_receiving(end->lane);
     // TCP resets a connection that is closed before all was read.
-    if (end->lane.rx.unread_here() != 0) {
-      const struct linger now = {1, 0};
-      libc::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    }
-    // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane.
     resets = end->lane.rx.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
+    // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane.
     const bool unsent = end->lane.ring.unsent() != 0 && !fallback.done;
     if (unsent && !resets) end->keeper.store(keeper_of(fd));
     end->lane.rx.refuse_data();
@@ -341,6 +337,8 @@ void Socket::release(int fd) {
     if (tx.route == TxRoute::kLane) sending_changed(TxRoute::kLanding);
     end->lane.finish(true);
     background::look_at(*end);
+    // The program's close may not do it: the library has a copy of the descriptor if shutdown() has left the end for later.
+    if (resets && !handoff.is_shared()) reset_connection(*this, fd);
     resets = resets && unsent;
     if (!resets && (linger.l_onoff == 0 || linger.l_linger <= 0 || !modes.blocks(fd, 0))) return;
     ++end->pins;
