@@ -51,10 +51,11 @@ short Readiness::tell_reading(short kernel_says) const {
   return says;
 }
 
-// The kernel says whether there is room, once all that was sent on the lane has arrived.
+// The kernel says whether there is room, once all that was sent on the lane has arrived. A send awaits that for a moment
+// (await_coming_down()).
 short Readiness::tell_writing(short says) const {
   if (!has_lane || sending == TxRoute::kKernel) return says;
-  const bool room = sending == TxRoute::kLane ? lane_room && !lane_broken : write_shut;
+  const bool room = sending == TxRoute::kLane ? lane_room && !lane_broken : write_shut || lands_soon;
   return static_cast<short>(without(says, kOut) | (room ? kOut : 0));
 }
 

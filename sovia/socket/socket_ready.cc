@@ -84,6 +84,7 @@ Readiness snapshot(Socket& socket, bool sends) SOVIA_ALL_LOCKED(socket) {
   if (!sends) return now;
   now.write_shut = socket.tx.shut;
   now.lane_room = socket.tx.route == TxRoute::kLane && (lane.tx.has_room() || lane.control.peer_closed());
+  now.lands_soon = lane.control.sending() >= Lane::State::kEnding && !lane.ring.has_unposted();
   return now;
 }
 

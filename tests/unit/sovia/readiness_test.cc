@@ -160,6 +160,9 @@ TEST(Readiness, WhileSendingLandsThereIsNoRoom) {
   EXPECT_EQ(state.to_ask(kAll), POLLIN | POLLRDHUP);
   state.lane_room = true;
   EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLOUT), POLLIN) << "what is sent could overtake what is on the lane";
+  state.lands_soon = true;
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLOUT), POLLIN | POLLOUT) << "a send waits for the lane's end itself";
+  state.lands_soon = false;
   state.write_shut = true;
   EXPECT_EQ(state.to_tell(kAll, POLLIN), POLLIN | POLLOUT) << "a send fails, and does not wait";
 }
