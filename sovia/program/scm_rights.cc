@@ -87,6 +87,7 @@ Outgoing::Outgoing(const msghdr& message) : message_(message) {
     const SocketRef socket = table::find(fd);
     if (!socket) return;
     socket->leave_for_good(fd, Reason::kPassed);
+    share(*socket, fd);  // the receiver may have it when this process has closed
     const int file = export_unread(*socket, fd);
     if (file >= 0) files.push_back(file);
   });

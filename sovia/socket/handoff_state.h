@@ -10,7 +10,8 @@
 namespace viaduct::sovia {
 
 struct HandoffState {
-  bool is_shared() const SOVIA_STREAM_LOCKED { return holders != nullptr && !sole_holder(*holders); }
+  // Whether other processes have it too, also when this one has detached from it.
+  bool is_shared() const SOVIA_STREAM_LOCKED { return holders != nullptr && holders->count.load() > (detached ? 0 : 1); }
 
   Holders* holders VIADUCT_GUARDED_BY(either_stream) = nullptr;  // nullptr: this process alone
   bool detached VIADUCT_GUARDED_BY(either_stream) = false;

@@ -22,7 +22,6 @@ struct Holders {
 
 // Holders of a socket that one process holds; nullptr if there is no memory.
 Holders* make_holders();
-inline bool sole_holder(const Holders& holders) { return holders.count.load() <= 1; }
 
 // Bytes that came over a lane before the fork, or before another program took the process over. Whichever process reads
 // first takes them. As a rule the bytes lie in a file without a name, where a program that is run by exec can find
