@@ -15,6 +15,7 @@
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/once.h"
 #include "sovia/process/seccomp.h"
+#include "sovia/socket/fork_handoff.h"
 #include "sovia/socket/table.h"
 #include "xdp/mutex.h"
 
@@ -166,9 +167,10 @@ void closing(int fd, Socket* socket) {
     std::vector<EpollSetRef> sets = that_have(*socket, fd);
     std::erase_if(sets, [fd](const EpollSetRef& set) { return set->forget_dormant(fd); });
     if (sets.empty()) return;
-    const bool others = socket->descriptors() > 0;
+    const bool copies = socket->descriptors() > 0;
     // The program can't change the registration from now on, so the kernel must report without the library.
-    if (others) socket->leave_for_good(fd, Reason::kEpoll);
+    if (copies) socket->leave_for_good(fd, Reason::kEpoll);
+    const bool others = copies || is_shared(*socket);
     for (const EpollSetRef& set : sets) set->closing(fd, others);
     return;
   }

@@ -145,6 +145,11 @@ void share(Socket& socket, int fd) {
   socket.modes.mode_changed();
 }
 
+bool is_shared(Socket& socket) {
+  const RxGuard guard(socket);
+  return socket.handoff.is_shared();
+}
+
 void fork_failed(Socket& socket) {
   const StreamsGuard both(socket);
   if (socket.handoff.holders != nullptr) socket.handoff.holders->count.fetch_sub(1);
