@@ -201,6 +201,11 @@ bool bytes_written(int fd, Opener opener, std::uint64_t& bytes, std::uint64_t& u
   }
 }
 
+bool may_send_more(int fd) {
+  tcp_info now;
+  return information(fd, now) && (now.tcpi_state == kEstablished || now.tcpi_state == kCloseWait);
+}
+
 bool may_get_more(int fd) {
   tcp_info now;
   return information(fd, now) &&

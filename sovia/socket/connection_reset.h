@@ -34,6 +34,13 @@ class ConnectionReset {
   // it, or nothing came from the peer for too long.
   void is_caused_by(int error) {
     if (error == ECONNABORTED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) error_.store(error);
+    if (error == EPIPE) comes_behind_end(false);
+  }
+  // The peer's end has come before the reset. A receive tells of that only, and a send gets EPIPE, or the error if this end
+  // `has_shut` too.
+  void comes_behind_end(bool has_shut) {
+    behind_end_.store(true);
+    if (!has_shut) error_.store(EPIPE);
   }
   int error() const { return error_.load(); }
   // The kernel has the error too, which it returns once, to whichever process asks first.
@@ -42,15 +49,11 @@ class ConnectionReset {
   // kernel has just returned, or 0.
   Attempt fail(Attempt once_told, int of_kernel) {
     is_caused_by(of_kernel);
+    if (once_told == Attempt::kDone && behind_end_.load()) return once_told;
     const bool others_told = with_kernel_.load() && of_kernel == 0;
     if (told().exchange(true) || others_told) return once_told;
     errno = error();
-    return Attempt::kFailed;
-  }
-  // The call that fail() has failed returns the part that it has done instead: the next call fails.
-  void put_off() {
-    with_kernel_.store(false);
-    told().store(false);
+    return errno == EPIPE ? Attempt::kPipe : Attempt::kFailed;
   }
 
   // The kernel has returned a reset to a call of the library's, or to one that returns the bytes sent before instead. A
@@ -93,7 +96,7 @@ class ConnectionReset {
   const std::atomic<bool>& told() const { return const_cast<ConnectionReset*>(this)->told(); }
 
   enum class Untold : std::uint8_t { kNothing, kReset, kPipe };
-  std::atomic<bool> happened_{false}, told_{false}, with_kernel_{false}, ended_by_kernel_{false};
+  std::atomic<bool> happened_{false}, told_{false}, with_kernel_{false}, behind_end_{false}, ended_by_kernel_{false};
   std::atomic<int> error_{ECONNRESET};
   std::atomic<std::atomic<bool>*> shared_told_{nullptr};
   std::atomic<Untold> untold_{Untold::kNothing};

@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "sovia/lane/tcp_route.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
@@ -44,28 +45,20 @@ void reset_connection(Socket& socket, int fd) {
   sockaddr unspecified{};
   unspecified.sa_family = AF_UNSPEC;
   const int error = errno;
+  if (!may_get_more(fd) && !has_kernel_failed(fd)) socket.reset.comes_behind_end(socket.tx.shut_later || !may_send_more(fd));
   libc::connect(fd, &unspecified, sizeof unspecified);
   libc::shutdown(fd, SHUT_RDWR);  // fails, but a receive returns 0 from now on and a send EPIPE, as behind a reset
   if (has_kernel_failed(fd)) socket.reset.is_with_kernel();
   errno = error;
 }
 
-Attempt tell_reset(Socket& socket, int fd, Attempt once_told) {
-  if (socket.reset.is_told()) return once_told;
+Attempt tell_reset(Socket& socket, int fd, Attempt once_told, std::size_t part) {
+  if (part != 0 || socket.reset.is_told()) return once_told;
   // The kernel would tell of it again.
   int of_kernel = 0;
   socklen_t length = sizeof of_kernel;
   libc::getsockopt(fd, SOL_SOCKET, SO_ERROR, &of_kernel, &length);
   return socket.reset.fail(once_told, of_kernel);
-}
-
-void put_off_reset(Socket& socket, int error) {
-  if (error != socket.reset.error()) return;
-  if (socket.reset) {
-    socket.reset.put_off();
-  } else {
-    socket.keep_untold_reset(error);
-  }
 }
 
 namespace {

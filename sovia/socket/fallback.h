@@ -36,10 +36,9 @@ bool has_fallen(Socket& socket, LaneEndpoint& end) SOVIA_UNLOCKED;
 bool has_kernel_failed(int fd);
 // Resets the connection for both ends, because bytes may be lost.
 void reset_connection(Socket& socket, int fd) SOVIA_STREAM_LOCKED;
-// The result of a call that meets the reset: ECONNRESET the first time, then `once_told`.
-Attempt tell_reset(Socket& socket, int fd, Attempt once_told) SOVIA_STREAM_LOCKED;
-// A call that has failed with `error` returns the part that it has done before: a later call tells of the reset.
-void put_off_reset(Socket& socket, int error);
+// The result of a call that meets the reset: ECONNRESET the first time, then `once_told`. A call that has done a `part`
+// leaves it to the next one.
+Attempt tell_reset(Socket& socket, int fd, Attempt once_told, std::size_t part) SOVIA_STREAM_LOCKED;
 
 // Waits until the record of a peer that leaves the lane has been taken.
 void await_record(Socket& socket, int fd, std::uint64_t deadline) SOVIA_UNLOCKED;

@@ -327,7 +327,7 @@ void Socket::release(int fd) {
     const LockGuard lane_guard(end->lane.lock());
     settle_receiving(end->lane);
     // TCP resets a connection that is closed before all was read.
-    resets = end->lane.rx.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
+    resets = end->lane.rx.unread() != 0 || end->lane.rx.has_refused() || (linger.l_onoff != 0 && linger.l_linger == 0);
     // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane.
     const bool unsent = end->lane.ring.unsent() != 0 && !fallback.done;
     if (unsent && !resets) end->keeper.store(keeper_of(fd));

@@ -112,7 +112,7 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
   bytes = 0;
   if (socket.rx.record().is_expected()) {
     if (!take_record(socket, fd)) return socket.rx.shut ? Attempt::kDone : Attempt::kAgain;
-    if (socket.reset) return tell_reset(socket, fd, Attempt::kDone);
+    if (socket.reset) return tell_reset(socket, fd, Attempt::kDone, skip);
     drop_if_read(socket);
   }
   // A receive that has a part leaves the kernel's error to the next one, which may be another process's.
@@ -209,7 +209,7 @@ void fall_back_receiving(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) VIADUCT
 Attempt receive_from_route(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                            ssize_t& bytes, bool& moved) SOVIA_RX_LOCKED(socket) {
   if (socket.link.end == nullptr) {
-    if (socket.reset) return tell_reset(socket, fd, Attempt::kDone);
+    if (socket.reset) return tell_reset(socket, fd, Attempt::kDone, skip);
     return receive_from_kernel(socket, fd, pieces, count, skip, flags, bytes);
   }
   const std::uint32_t routes = socket.routes();
@@ -219,7 +219,7 @@ Attempt receive_from_route(Socket& socket, int fd, const iovec* pieces, std::siz
     if (on_lane != Attempt::kKernel) return on_lane;
     if (cut && !socket.fallback.done) fall_back_receiving(socket, fd);
     moved |= socket.routes() != routes;
-    if (socket.reset) return tell_reset(socket, fd, Attempt::kDone);
+    if (socket.reset) return tell_reset(socket, fd, Attempt::kDone, skip);
     const Attempt attempt = receive_from_kernel(socket, fd, pieces, count, skip, flags, bytes);
     if (attempt != Attempt::kAgain || !goes_up(socket)) return attempt;
   }
@@ -296,7 +296,7 @@ Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count, std:
       ssize_t more = 0;
       const Attempt next =
           receive_from_source(*this, fd, pieces, count, skip + done, flags, more, move.happened);
-      if (next == Attempt::kFailed) put_off_reset(*this, errno);
+      if (next == Attempt::kFailed && errno == ECONNRESET) keep_untold_reset(errno);  // the kernel returns it only once
       if (next != Attempt::kDone || more <= 0) break;
       done += static_cast<std::size_t>(more);
     }
@@ -326,7 +326,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
     const Attempt attempt = poll_and_receive(*this, fd, pieces, count, peek ? 0 : done, flags, wanted, bytes);
     if (attempt == Attempt::kFailed) {
       if (done == 0 || peek) return -1;
-      put_off_reset(*this, errno);
+      if (errno == ECONNRESET) keep_untold_reset(errno);  // the kernel returns it only once
       return static_cast<ssize_t>(done);
     }
     if (attempt == Attempt::kDone) {

@@ -139,7 +139,7 @@ Attempt send_in_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t 
                        ssize_t& bytes) SOVIA_TX_LOCKED(socket) {
   if (socket.tx.shut_later) return Attempt::kPipe;
   if (!send_owed(socket, fd, true)) return Attempt::kAgain;
-  if (socket.reset) return tell_reset(socket, fd, Attempt::kPipe);
+  if (socket.reset) return tell_reset(socket, fd, Attempt::kPipe, skip);
   if (skip == 0) {
     if (const Attempt told = untold_reset(socket); told != Attempt::kDone) return told;
   }
@@ -164,7 +164,7 @@ Attempt try_send(Socket& socket, int fd, const iovec* pieces, std::size_t count,
     RouteMove move(socket);
     const TxGuard guard(socket);
     fd = socket.current(fd);
-    if (socket.reset) return tell_reset(socket, fd, Attempt::kPipe);
+    if (socket.reset) return tell_reset(socket, fd, Attempt::kPipe, skip);
     if (socket.link.end != nullptr) {
       const LockGuard lane_guard(socket.link.end->lane.lock());
       move.happened = choose_route(socket, fd, total(pieces, count) - skip);
@@ -175,6 +175,7 @@ Attempt try_send(Socket& socket, int fd, const iovec* pieces, std::size_t count,
     }
     const Attempt attempt = send_in_kernel(socket, fd, pieces, count, skip, flags, bytes);
     if (attempt == Attempt::kAgain) socket.tx.count_filled();
+    if (attempt == Attempt::kFailed) move.happened |= socket.reset.is_untold();
     if (attempt != Attempt::kDone) return attempt;
   }
   note_kernel_bytes(socket, fd, Direction::kSending, bytes);
@@ -228,7 +229,6 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
     }
     if (attempt == Attempt::kPipe && done == 0) fail_with_pipe(flags);
     if (attempt == Attempt::kFailed || attempt == Attempt::kPipe) {
-      if (attempt == Attempt::kFailed && done != 0 && socket.reset) put_off_reset(socket, errno);
       return done != 0 ? static_cast<ssize_t>(done) : -1;
     }
     if (attempt == Attempt::kDone) {
@@ -256,7 +256,7 @@ ssize_t send_nothing(Socket& socket, int fd, int flags) {
   {
     const TxGuard guard(socket);
     fd = socket.current(fd);
-    attempt = socket.reset          ? tell_reset(socket, fd, Attempt::kPipe)
+    attempt = socket.reset          ? tell_reset(socket, fd, Attempt::kPipe, 0)
               : socket.tx.shut_later ? Attempt::kPipe
                                      : untold_reset(socket);
   }
