@@ -201,6 +201,11 @@ bool bytes_written(int fd, Opener opener, std::uint64_t& bytes, std::uint64_t& u
   }
 }
 
+bool reads_no_more(int fd) {
+  char byte;
+  return libc::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 && may_get_more(fd);
+}
+
 bool may_send_more(int fd) {
   tcp_info now;
   return information(fd, now) && (now.tcpi_state == kEstablished || now.tcpi_state == kCloseWait);

@@ -42,6 +42,9 @@ bool bytes_read(int fd, std::uint64_t& bytes);
 // False if the kernel doesn't say.
 bool may_get_more(int fd);
 
+// Whether shutdown(SHUT_RD) has ended the kernel's receiving direction, and nothing is unread.
+bool reads_no_more(int fd);
+
 // Whether neither the program nor the library has shut the kernel's sending direction down. False if the kernel doesn't say.
 bool may_send_more(int fd);
 

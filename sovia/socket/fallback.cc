@@ -302,8 +302,10 @@ void reset_for_foreign_bytes(Socket& socket, int fd) {
 bool take_record(Socket& socket, int fd) {
   const int before = std::exchange(errno, 0);
   const ResumeRecord::Take take = socket.rx.record().take(fd, socket.rx.kernel_read);
+  const bool again = take == ResumeRecord::Take::kAgain;
+  if (again && socket.handoff.holders != nullptr && reads_no_more(fd)) socket.rx.shut = true;  // another process has done it
   const int error = std::exchange(errno, before);
-  if (take == ResumeRecord::Take::kAgain) return false;
+  if (again) return false;
   if (take == ResumeRecord::Take::kReset) {
     socket.reset.is_caused_by(error);
     reset_connection(socket, fd);
