@@ -70,7 +70,6 @@ vipl_pages = \
 	man/VipxSetMore.3 \
 	man/VipxSetFinisher.3 \
 	man/VipxSetPatient.3 \
-	man/VipxSetDraft.3 \
 	man/VipxUnredirect.3 \
 	man/VipxCQDone.3 \
 	man/VipxSendDone.3 \

@@ -262,21 +262,6 @@ VIP_RETURN VipxSetMore(IN VIP_VI_HANDLE vi, IN VIP_BOOLEAN more);
  */
 VIP_RETURN VipxSetPatient(IN VIP_VI_HANDLE vi, IN VIP_BOOLEAN patient);
 
-/* VipxSetDraft: keeps a copy of a message that the program still collects, in memory that outlives it. If the program is
- * killed, the copy is sent behind all that it had posted, and then the connection ends. The copy is not sent again until
- * the peer has it: if a frame is lost the peer may learn that something is missing, as with VipxSetMore. Other messages
- * may be posted meanwhile; before it posts this one the program must call VipxSetMore with VIP_TRUE, which ends the
- * draft, and behind the post with VIP_FALSE. Only on the reliable levels. Costs a copy, and no system call.
- *   vi         the VI, on which no other thread posts or drafts meanwhile
- *   data       the message so far; the bytes of earlier calls for the same draft must be as they were
- *   bytes      how many, at most VIPX_MAX_DRAFT; 0: there is no draft any more
- *   immediate  the message's immediate data
- *   VIP_SUCCESS            ends what VipxSetMore has said
- *   VIP_INVALID_PARAMETER  the VI is bad, the data is NULL, or there is too much of it
- */
-#define VIPX_MAX_DRAFT 32768
-VIP_RETURN VipxSetDraft(IN VIP_VI_HANDLE vi, IN VIP_PVOID data, IN VIP_ULONG bytes, IN VIP_UINT32 immediate);
-
 /* VipxSetFinisher: has `step` called when this process ends without closing the NIC: it is killed, crashes, or leaves by
  * _exit or exec. So what it has still to send is sent, as the kernel would send it for its sockets. The calls are made
  * again and again in a process of its own, which has this process's memory and the NIC's descriptors but no others, until

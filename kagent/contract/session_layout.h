@@ -55,7 +55,7 @@ namespace viaduct::layout {
 inline constexpr std::uint64_t kMagic = 0x5649414455435431;  // "VIADUCT1"
 // Changes with what is here, and with the state of a stack (kagent/stack/tables.h), which an agent reads of programs that
 // have one of their own and may be older than it.
-inline constexpr std::uint32_t kLayoutVersion = 9;
+inline constexpr std::uint32_t kLayoutVersion = 10;
 inline constexpr std::size_t kLine = 64;
 
 // Fixed capacities; the rest is in Capacity.
@@ -69,7 +69,6 @@ inline constexpr std::uint32_t kMaxSegments = 26;     // the same and an address
 inline constexpr std::uint32_t kMaxInlineSend = 416;  // segments and data of a send in its slot
 inline constexpr std::uint32_t kMaxInlineRecv = 496;  // bytes of a receive that travel in its slot
 inline constexpr std::uint32_t kNoSlot = 0xffffffff;
-inline constexpr std::uint32_t kMaxDraft = 32 * 1024;  // bytes
 
 // Bits of the words `sleepers`.
 inline constexpr std::uint32_t kSleeper = 1;
@@ -340,8 +339,8 @@ struct alignas(kLine) WorkQueue {
   std::uint32_t cq;                       // client's: 0: none, else 1 + index
   std::uint32_t overrun VIADUCT_GUARDED_BY(lock);  // client's: 1: the last post found no room
   std::atomic<std::uint32_t> owner;       // client's, then the driver's: the member that uses the VI
-  // Client's, of send queues: equal to `generation` while the program has more to send than it has posted and drafted,
-  // see VipxSetMore. If the program dies meanwhile, the peer is told that something is missing.
+  // Client's, of send queues: equal to `generation` while the program has more to send than it has posted, see
+  // VipxSetMore. If the program dies meanwhile, the peer is told that something is missing.
   std::atomic<std::uint32_t> more;
   // Client's, of send queues: equal to `generation` while the program waits for no completion, see VipxSetPatient.
   std::atomic<std::uint32_t> patient;
@@ -362,25 +361,6 @@ struct Vi {
   WorkQueue receive;
 };
 static_assert(sizeof(Vi) == 3 * kLine);
-
-// ---------------------------------------------------------------------------- drafts
-//
-// The next message of a VI as far as the program has collected it (VipxSetDraft). A program that dies takes its memory
-// with it; this copy stays, and is sent for the program behind all that it had posted. Other messages may be posted
-// meanwhile. Before the program posts this one it sets `more` of the queue and ends the draft, in this order, so that
-// the message is never sent twice and never missed unseen.
-
-struct alignas(kLine) Draft {
-  std::atomic<std::uint64_t> word;  // client's: generation of the VI in bits 32-63, bytes in 0-31; stored last (release)
-  std::uint32_t immediate;          // client's
-  std::uint32_t reserved;
-  alignas(kLine) std::byte data[kMaxDraft];
-};
-static_assert(sizeof(Draft) == kLine + kMaxDraft);
-
-constexpr std::uint64_t draft_word(std::uint32_t generation, std::uint32_t bytes) {
-  return static_cast<std::uint64_t>(generation) << 32 | bytes;
-}
 
 // ---------------------------------------------------------------------------- completion queues
 //
@@ -612,7 +592,7 @@ struct alignas(kLine) Header {
 
 // Offsets of the parts, from the capacities alone.
 struct Offsets {
-  std::size_t commands, vis, cqs, send_rings, receive_rings, cq_rings, slots, members, drafts, total;
+  std::size_t commands, vis, cqs, send_rings, receive_rings, cq_rings, slots, members, total;
 
   static constexpr std::size_t listeners() { return round(sizeof(Header)); }
 
@@ -627,7 +607,6 @@ struct Offsets {
     cq_rings = at, at = round(at + std::size_t{c.cqs} * kCqRingEntries * sizeof(CqEntry));
     slots = at, at = round(at + std::size_t{c.slots} * sizeof(Slot));
     members = at, at = round(at + kMembers * sizeof(MemberArea));
-    drafts = at, at = round(at + c.vis * sizeof(Draft));
     total = at;
   }
 
@@ -652,7 +631,6 @@ class View {
     return part<CqEntry>(at_.cq_rings) + std::size_t{cq} * kCqRingEntries;
   }
   Slot& slot(std::uint32_t i) const { return part<Slot>(at_.slots)[i]; }
-  Draft& draft(std::uint32_t vi) const { return part<Draft>(at_.drafts)[vi]; }
   // The alert word of a member, 0 to kMembers.
   std::atomic<std::uint32_t>& alert(std::uint32_t member) const {
     return member == 0 ? header().alert : area(member).alert;

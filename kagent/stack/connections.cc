@@ -5,7 +5,6 @@
 
 #include "kagent/stack/backoff.h"
 #include "kagent/stack/connect_body.h"
-#include "kagent/stack/draft.h"
 
 namespace viaduct {
 
@@ -517,8 +516,7 @@ void Connections<Platform>::end_connection(ViIndex i, End end, std::uint32_t err
   if (by_us) {
     // A program that died may have left something unsent. A PSN one beyond the last frame tells the peer so.
     const bool more = vi.tx.current_slot != kNone || send_queue_.more_to_send(i) ||
-                      view(vi).vi(i).send.more.load(std::memory_order_acquire) == vi.generation ||
-                      Draft::of(view(vi), i, vi.generation, vi.tx.send.taken).bytes != 0;
+                      view(vi).vi(i).send.more.load(std::memory_order_acquire) == vi.generation;
     const bool cut = end == End::kGone && more;
     disconnects_.say_goodbye(vi, vi.tx.send_next + (cut ? 1 : 0), 0);
     ++count.connections_closed;

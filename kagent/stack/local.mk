@@ -63,7 +63,6 @@ stack_sources = \
 	kagent/stack/psn_set.h \
 	kagent/stack/receiver.h \
 	kagent/stack/remains.h \
-	kagent/stack/draft.h \
 	kagent/stack/request_proof.h \
 	kagent/stack/request_targets.h \
 	kagent/stack/root_state.h \

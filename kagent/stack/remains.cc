@@ -12,7 +12,7 @@ using state::Vi;
 namespace {
 
 // A program that is older than its agent has its state as it was then.
-static_assert(layout::kLayoutVersion == 9 && sizeof(state::Root) == 784 && sizeof(state::Peer) == 112 &&
+static_assert(layout::kLayoutVersion == 10 && sizeof(state::Root) == 784 && sizeof(state::Peer) == 112 &&
                   sizeof(Vi) == 512 && sizeof(state::Goodbye) == 48,
               "other sizes need another layout version");
 
@@ -67,15 +67,8 @@ std::size_t remains(const void* segment, const StackLimits& limits, std::span<Re
   const std::uint32_t vis = std::min(once(root->vis.fresh), limits.vis);
   for (std::uint32_t i = 0; i < vis; ++i, ++vi) {
     if (!has_peer(*vi)) continue;
-    Remains one{once(vi->link.peer_address), once(vi->link.peer_vi), once(vi->link.peer_key),
-                once(vi->tx.send_next), once(vi->rx.receive_next)};
-    if (has_more_to_send(*vi, i, rings)) {
-      ++one.psn;
-    } else if (rings.mapped()) {
-      one.draft = Draft::of(rings, i, once(vi->generation), once(vi->tx.send.taken));
-      one.payload = once(vi->link.payload);
-    }
-    add(one);
+    add({once(vi->link.peer_address), once(vi->link.peer_vi), once(vi->link.peer_key),
+         once(vi->tx.send_next) + (has_more_to_send(*vi, i, rings) ? 1 : 0), once(vi->rx.receive_next)});
   }
   const auto* goodbye = reinterpret_cast<const state::Goodbye*>(base + at.goodbyes);
   const std::uint32_t goodbyes = std::min(once(root->goodbyes.fresh), limits.goodbyes);

@@ -10,7 +10,6 @@
 #include "kagent/contract/session_layout.h"
 #include "kagent/contract/stack_limits.h"
 #include "kagent/contract/wire.h"
-#include "kagent/stack/draft.h"
 
 namespace viaduct {
 
@@ -19,8 +18,6 @@ struct Remains {
   std::uint32_t vi;        // the peer's
   std::uint64_t key;       // that frames to it must carry
   std::uint32_t psn, ack;  // as a last DISCONNECT tells them
-  Draft draft{};           // in the rings: to be sent first, from `psn` on
-  std::uint16_t payload = 0;  // bytes in each frame of the draft but the last, as the segment says
 };
 
 // How many remains() there are at most.
@@ -28,7 +25,7 @@ std::size_t most_remains(const void* segment, const StackLimits& limits);
 
 // Connections to which the dead stack has not said goodbye, as many as `out` has room for. `segment` (footprint(limits)
 // bytes) may hold nonsense and may change while it is read. `rings`: the program's, if there are any; if something there
-// is in no frame and is not the draft, psn is one more. Returns how many.
+// is in no frame, psn is one more. Returns how many.
 std::size_t remains(const void* segment, const StackLimits& limits, std::span<Remains> out,
                     const layout::View& rings = {});
 

@@ -69,13 +69,6 @@ std::optional<std::uint32_t> BasicStack<Platform>::open_session(void* segment) {
 }
 
 template <class Platform>
-void BasicStack<Platform>::send_drafts(std::uint32_t session) {
-  for (std::uint32_t i = 0; tables_.sessions[session].vis > 0 && i < vis_.fresh(); ++i) {
-    if (vis_[i].session == session) parts_.transmitter.send_draft(i);
-  }
-}
-
-template <class Platform>
 void BasicStack<Platform>::close_session(std::uint32_t session, std::uint64_t now) {
   tables_.now = now;
   for (std::uint32_t c = 0; c < layout::kCommands; ++c) {
@@ -386,7 +379,6 @@ void BasicStack<Platform>::leave(std::uint32_t program, std::uint64_t now) {
   parts_.processes.drop_requests(session, program);
   for (ViIndex i = 0; i < vis_.fresh(); ++i) {
     if (vis_[i].session != session || vis_[i].program != program) continue;
-    parts_.transmitter.send_draft(i);
     parts_.connections.end_connection(i, End::kGone, 0);
     parts_.virtual_interfaces.free_vi(i);
   }

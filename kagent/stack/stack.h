@@ -46,9 +46,6 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   // which it has published a listener in its segment are sent on to it.
   void delegate(std::uint32_t session, const MacAddress& address);
 
-  // Sends what the programs of a session have drafted. For programs that are gone: one that goes on sends it itself.
-  void send_drafts(std::uint32_t session);
-
   // Ends a session: its connections are ended as by a disconnect, everything it held is free again.
   void close_session(std::uint32_t session, std::uint64_t now);
 

@@ -6,7 +6,6 @@
 
 #include "kagent/stack/congestion.h"
 #include "kagent/stack/delay.h"
-#include "kagent/stack/draft.h"
 
 namespace viaduct {
 
@@ -548,36 +547,6 @@ Sent Transmitter<Platform>::send_frames(ViIndex i, const Message& message, std::
   submit(vi, {frames, n}, first_psn + first_frame + n, by_train);
   root_->counters.data_frames_sent += n;
   return n < count ? Sent::kSome : Sent::kAll;
-}
-
-template <class Platform>
-void Transmitter<Platform>::send_draft(ViIndex i) {
-  Vi& vi = vis_[i];
-  if (vi.state != vip::kConnected || vi.reliability == vip::kUnreliable || vi.tx.current_slot != kNone ||
-      send_queue_.more_to_send(i)) {
-    return;
-  }
-  const Draft draft = Draft::of(view(vi), i, vi.generation, vi.tx.send.taken);
-  if (draft.bytes == 0) return;
-  Message message{};
-  message.op = layout::kOpSend;
-  message.flags = layout::kSlotImmediate;
-  message.immediate = draft.immediate;
-  message.length = message.data = draft.bytes;
-  message.payload = vi.link.payload;
-  message.inline_data = draft.data;
-  // No acknowledgement is awaited that would open a narrow window.
-  const std::uint32_t first_psn = vi.tx.send_next, frames = message.frames();
-  if (frames > kWindow - (first_psn - vi.tx.send_una)) return;
-  for (std::uint32_t done = 0; done != frames;) {
-    const unsigned wanted = vi.tx.path == Path::kLocal ? 1 : std::min(frames - done, kBatch);
-    unsigned n = 0;
-    send_frames(i, message, done, first_psn, wanted, done + wanted == frames, false, n);
-    if (n == 0) return;
-    done += n;
-    vi.tx.send_next += n;
-  }
-  view(vi).draft(i).word.store(0);
 }
 
 // Finds the work request or response that a lost frame belongs to. False: it belongs to none any more. `position`:

@@ -43,9 +43,6 @@ class Transmitter : private ViTable, private Timers {
 
   bool await_read(ViIndex vi);
   inline bool transmit(ViIndex vi, unsigned& sent);
-  // Sends what the program of a VI, which is gone, had collected for its next message. Nothing that was posted may be
-  // left. The draft stays in the segment if it could not be sent.
-  [[gnu::noinline, gnu::cold]] void send_draft(ViIndex vi);
 
  private:
   [[gnu::noinline]] static bool follows_train(state::Vi& vi);

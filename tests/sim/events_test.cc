@@ -312,58 +312,6 @@ TEST(Events, WhoIsKilledBeforeItHasPostedAllMissesTheRest) {
   }
 }
 
-// The draft of a program that is killed is sent for it: of one frame, and of several.
-TEST(Events, WhoIsKilledHasItsDraftSent) {
-  for (const std::uint32_t bytes : {10u, 4000u}) {
-    EventPair pair;
-    for (int i = 0; i < 2; ++i) {
-      pair.server->post_receive(pair.server_vi, pair.there.data() + i * 4096, 4096, pair.there_handle);
-    }
-    pair.client->set_draft(pair.client_vi, pair.here.data(), bytes);
-    pair.client.reset();
-    EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive | vip::kImmediate);
-    EXPECT_EQ(std::memcmp(pair.here.data(), pair.there.data(), bytes), 0);
-    EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive | vip::kFlushedError) << "nothing is missing";
-  }
-}
-
-// The draft is not the message that was posted last: it comes behind that one.
-TEST(Events, WhoIsKilledHasItsDraftSentBehindLaterPosts) {
-  EventPair pair;
-  for (int i = 0; i < 3; ++i) {
-    pair.server->post_receive(pair.server_vi, pair.there.data() + i * 100, 100, pair.there_handle);
-  }
-  pair.client->set_draft(pair.client_vi, pair.here.data(), 20);
-  pair.client->post_send(pair.client_vi, pair.here.data(), 10, pair.here_handle);
-  EXPECT_EQ(pair.sent(), vip::kDone | vip::kOpSend);
-  pair.client.reset();
-  EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive);
-  EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive | vip::kImmediate);
-  EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive | vip::kFlushedError) << "nothing is missing";
-}
-
-// A draft that is void, or that something unsent precedes, is not sent.
-TEST(Events, WhoIsKilledHasNoOtherDraftSent) {
-  enum class Case { kPosted, kMore, kOtherVi, kTooLong };
-  for (const Case what : {Case::kPosted, Case::kMore, Case::kOtherVi, Case::kTooLong}) {
-    EventPair pair;
-    pair.server->post_receive(pair.server_vi, pair.there.data(), EventPair::kBytes, pair.there_handle);
-    pair.client->set_draft(pair.client_vi, pair.here.data(), 10);
-    layout::Vi& vi = pair.client->view().vi(pair.client_vi);
-    layout::Draft& draft = pair.client->view().draft(pair.client_vi);
-    const std::uint32_t generation = vi.status.generation.load();
-    if (what == Case::kPosted) pair.client->post_send(pair.client_vi, pair.here.data(), 10, pair.here_handle);
-    if (what == Case::kMore) vi.send.more = generation;
-    if (what == Case::kOtherVi) draft.word = layout::draft_word(generation + 1, 10);
-    if (what == Case::kTooLong) draft.word = layout::draft_word(generation, layout::kMaxDraft + 1);
-    pair.client.reset();
-    const bool missing = what == Case::kPosted || what == Case::kMore;
-    EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive | vip::kFlushedError |
-                                   (missing ? vip::kTransportError : 0u))
-        << static_cast<int>(what);
-  }
-}
-
 // It can't say where it ends.
 TEST(Events, WhoIsLostMissesSomething) {
   for (const bool reliable : {false, true}) {

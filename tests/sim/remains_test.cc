@@ -62,28 +62,6 @@ TEST(Remains, CountWhatTheProgramHadYetToPost) {
   EXPECT_EQ(more[0].psn, all[0].psn + 1);
 }
 
-// Of a draft the peer gets all, unless something before it is missing.
-TEST(Remains, HaveTheDraftOfAProgramThatHasPostedAll) {
-  Pair pair;
-  ASSERT_TRUE(pair.connect());
-  const char text[] = "a draft";
-  pair.client->set_draft(pair.client_vi, text, sizeof text);
-  std::vector<Remains> with(4), without(4), more(4);
-  ASSERT_EQ(remains(pair.a.segment(), pair.a.limits, without), 1u);
-  EXPECT_EQ(without[0].draft.bytes, 0u) << "the rings are not there";
-  ASSERT_EQ(remains(pair.a.segment(), pair.a.limits, with, pair.client->view()), 1u);
-  EXPECT_EQ(with[0].psn, without[0].psn);
-  EXPECT_EQ(with[0].draft.immediate, 7u);
-  ASSERT_EQ(with[0].draft.bytes, sizeof text);
-  EXPECT_EQ(std::memcmp(with[0].draft.data, text, sizeof text), 0);
-  EXPECT_GT(with[0].payload, 1000);
-  layout::Vi& vi = pair.client->view().vi(pair.client_vi);
-  vi.send.more = vi.status.generation.load();
-  ASSERT_EQ(remains(pair.a.segment(), pair.a.limits, more, pair.client->view()), 1u);
-  EXPECT_EQ(more[0].draft.bytes, 0u);
-  EXPECT_EQ(more[0].psn, without[0].psn + 1);
-}
-
 TEST(Remains, AreNoMoreThanThereIsRoomFor) {
   Pair pair;
   for (int i = 0; i < 5; ++i) {

@@ -62,7 +62,6 @@ Program::Program(Host& host) : host_(host) {
 }
 
 Program::~Program() {
-  host_.stack->send_drafts(session_);
   host_.stack->close_session(session_, host_.network.now());
   std::erase(host_.programs, this);
   munmap(segment_, bytes_);
@@ -227,13 +226,6 @@ std::optional<Completion> Program::done(std::uint32_t vi, bool receive) {
   ++q.dequeued;
   free_slots_.push_back(index);
   return Completion{status, slot.completion.length, slot.completion.immediate, tag};
-}
-
-void Program::set_draft(std::uint32_t vi, const void* data, std::uint32_t bytes) {
-  layout::Draft& draft = view_.draft(vi);
-  draft.immediate = 7;
-  std::memcpy(draft.data, data, bytes);
-  draft.word = layout::draft_word(view_.vi(vi).status.generation.load(), bytes);
 }
 
 std::uint32_t Program::posted(std::uint32_t vi, bool receive) const {

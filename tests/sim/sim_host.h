@@ -60,8 +60,6 @@ class Program {
   void post(std::uint32_t vi, bool receive, const std::vector<layout::Segment>& segments,
             std::uint32_t length, std::uint64_t tag, std::optional<std::uint32_t> immediate,
             const void* inline_data = nullptr, std::uint16_t op = layout::kOpSend, std::uint16_t flags = 0);
-  // Collects the next message as VipxSetDraft does, with immediate data 7.
-  void set_draft(std::uint32_t vi, const void* data, std::uint32_t bytes);
   // RDMA between `local` (ours) and [address, address + local.length) under the peer's handle.
   void post_rdma(std::uint32_t vi, layout::SlotOp op, const layout::Segment& local,
                  const void* address, std::uint32_t handle, std::uint64_t tag = 0,

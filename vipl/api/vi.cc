@@ -265,16 +265,6 @@ VIP_RETURN VipxSetPatient(VIP_VI_HANDLE vi, VIP_BOOLEAN patient) {
              : VIP_INVALID_PARAMETER;
 }
 
-VIP_RETURN VipxSetDraft(VIP_VI_HANDLE vi, VIP_PVOID data, VIP_ULONG bytes, VIP_UINT32 immediate) {
-  static_assert(VIPX_MAX_DRAFT == viaduct::layout::kMaxDraft);
-  const SessionGuard inside(vi, Kind::kVi);
-  if (!inside || bytes > VIPX_MAX_DRAFT || (data == nullptr && bytes != 0)) return VIP_INVALID_PARAMETER;
-  return WorkQueue(inside.session(), inside.handle(), Side::kSend)
-                 .set_draft(static_cast<const std::byte*>(data), static_cast<std::uint32_t>(bytes), immediate)
-             ? VIP_SUCCESS
-             : VIP_INVALID_PARAMETER;
-}
-
 void VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID Data) {
   const SessionGuard inside(ViHandle, Kind::kVi);
   if (!inside) return;

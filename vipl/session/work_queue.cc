@@ -96,23 +96,6 @@ VIP_RETURN WorkQueue::post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory, bo
   return VIP_SUCCESS;
 }
 
-// The bytes that earlier calls have copied are there already.
-bool WorkQueue::set_draft(const std::byte* data, std::uint32_t bytes, std::uint32_t immediate) const {
-  const std::uint32_t now = generation();
-  if (now == 0) return false;
-  layout::Draft& draft = session_.view.draft(vi_);
-  const std::uint64_t before = draft.word.load(std::memory_order_relaxed);
-  std::uint32_t copied = before >> 32 == now ? static_cast<std::uint32_t>(before) : 0;
-  if (copied > bytes) copied = 0;
-  if (copied == 0) draft.word.store(0, std::memory_order_relaxed);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  draft.immediate = immediate;
-  if (bytes != copied) std::memcpy(draft.data + copied, data + copied, bytes - copied);
-  draft.word.store(bytes != 0 ? layout::draft_word(now, bytes) : 0, std::memory_order_release);
-  if (queue_.more.load(std::memory_order_relaxed) != 0) queue_.more.store(0, std::memory_order_release);
-  return true;
-}
-
 void WorkQueue::fill(layout::Slot& slot, const VIP_DESCRIPTOR& descriptor,
                      VIP_MEM_HANDLE memory) const {
   const VIP_CONTROL_SEGMENT& control = descriptor.CS;

@@ -50,7 +50,6 @@ class WorkQueue {
   bool set_more(bool more) const {
     const std::uint32_t now = generation();
     queue_.more.store(more ? now : 0, std::memory_order_release);
-    if (more) end_draft();
     return now != 0;
   }
 
@@ -60,9 +59,6 @@ class WorkQueue {
     queue_.patient.store(patient ? now : 0, std::memory_order_release);
     return now != 0;
   }
-
-  // As VipxSetDraft. False if the VI is not valid any more.
-  bool set_draft(const std::byte* data, std::uint32_t bytes, std::uint32_t immediate) const;
 
   // Returns as VipPostSend. Sets `overrun` when the queue is full and was not at the last post.
   VIP_RETURN post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory, bool& overrun);
@@ -85,10 +81,6 @@ class WorkQueue {
   // The generation as the driver counts it; 0 if the VI is not valid, or belongs to another process.
   std::uint32_t generation() const { return session_.generation_of(queue_, generation_); }
 
-  void end_draft() const {
-    std::atomic<std::uint64_t>& word = session_.view.draft(vi_).word;
-    if (word.load(std::memory_order_relaxed) != 0) word.store(0, std::memory_order_release);
-  }
   void fill(layout::Slot& slot, const VIP_DESCRIPTOR& descriptor, VIP_MEM_HANDLE memory) const;
   bool gather(layout::SlotRequest& request, const VIP_DESCRIPTOR& descriptor) const;
   VIP_RETURN nothing_posted() const VIADUCT_EXCLUDES(queue_.lock);

@@ -48,7 +48,7 @@ namespace viaduct {
   X(local_paths_made, "pairs of programs of this host that were given rings")             \
   X(local_paths_refused, "pairs of programs that were not: too many, or they do not listen") \
   X(local_bytes, "bytes of their rings that have been used, as the programs tell")        \
-  X(farewells, "frames sent for programs that are gone: drafts, disconnects")              \
+  X(farewells, "disconnects sent for programs that are gone")                             \
   X(dropped_silent, "connections closed: no request within the time limit")               \
   X(dropped_crowded, "connections closed: too many without a request")                    \
   X(accept_failures, "connections that could not be accepted")                            \

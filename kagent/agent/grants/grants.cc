@@ -226,7 +226,7 @@ void Grants::look_after_left(std::uint64_t now) {
 void Grants::end(Held held, std::unique_ptr<GrantedSegment> granted_segment, bool program_left, std::uint64_t now) {
   Leaving leaving{std::move(held), program_left, {}, 0, 0, now};
   const GrantedLayout& layout = leaving.held.port->layout();
-  leaving.farewells = granted_segment->last_frames(layout.address, layout.ether_type, layout.mtu, program_left);
+  leaving.farewells = granted_segment->last_frames(layout.address, layout.ether_type);
   // Closing the file may free all of its memory, so the worker does it.
   worker_.give([file = std::shared_ptr<GrantedSegment>(std::move(granted_segment))]() mutable { file.reset(); }, {});
   leaving_.push_back(std::move(leaving));

@@ -87,8 +87,8 @@ class Grants {
   void leave_behind(Held port);
   void leave_inherited();
 
-  // The program is gone, or (not `program_left`) only its session has been ended: it may still use the memory, and
-  // sends its drafts another way. The other end() is for a port that no program has had.
+  // The program is gone, or (not `program_left`) only its session has been ended: it may still use the memory.
+  // The other end() is for a port that no program has had.
   void end(Held port, std::unique_ptr<GrantedSegment> granted_segment, bool program_left, std::uint64_t now);
   void end(Held port);
 

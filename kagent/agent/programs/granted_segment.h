@@ -32,10 +32,8 @@ class GrantedSegment {
   const StackLimits& limits() const { return limits_; }
   std::size_t bytes() const { return bytes_; }
 
-  // The frames that the stack's peers should get from `source`: of each connection its draft (with `drafts`) and a
-  // DISCONNECT. Whole, padding included. `mtu`: of the port.
-  std::vector<std::vector<std::byte>> last_frames(const MacAddress& source, std::uint16_t ether_type,
-                                                  std::uint32_t mtu, bool drafts) const;
+  // The frames that the stack's peers should get from `source`: of each connection a DISCONNECT. Whole, padding included.
+  std::vector<std::vector<std::byte>> last_frames(const MacAddress& source, std::uint16_t ether_type) const;
 
   // As Heartbeat::stopped().
   std::optional<Remains> stopped(std::uint32_t vi, std::uint64_t key, std::uint64_t now) {

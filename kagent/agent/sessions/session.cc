@@ -71,7 +71,6 @@ Session::~Session() {
     // The program's last posts may have come behind the stack's last turn. Of a program that goes on none is sent, as
     // the same turn would acknowledge frames whose receives complete in a copy of its segment.
     nic_.stack().progress(monotonic_ns());
-    nic_.stack().send_drafts(number_);
   }
   nic_.stack().close_session(number_, monotonic_ns());
   nic_.environment().memories().close(number_);

@@ -67,7 +67,7 @@ class Session {
   // Memory that the segment takes by now. It is charged to the process that touches it first, the agent included.
   std::uint64_t segment_used() const;
 
-  // The program is gone, or has closed the session: what it has not posted yet will not come another way.
+  // The program is gone, or has closed the session.
   void program_left() { program_left_ = true; }
 
   // The first process has left the session, in which others are (Attached).

@@ -397,9 +397,8 @@ class LastDisconnectsTest : public GrantsTest {
     return out;
   }
 
-  enum class Ends { kProgram, kAgent };
-  // Opens a session, moves the stack of `pair.a` in and ends the program, or all sessions.
-  void leave_behind(const sim::Host& host, const layout::View& rings = {}, Ends ends = Ends::kProgram) {
+  // Opens a session, moves the stack of `pair.a` in and ends the program.
+  void leave_behind(const sim::Host& host) {
     Config config = TestAgent::small_config();
     config.limits = limits();
     config.limits.sessions = 8;
@@ -411,12 +410,7 @@ class LastDisconnectsTest : public GrantsTest {
     ASSERT_EQ(pwrite(answer->fds[4].get(), host.segment(), bytes,
                      static_cast<off_t>(granted_stack_offset(limits()))),
               static_cast<ssize_t>(bytes));
-    const std::size_t before = layout::Offsets(granted_capacity(limits())).total;
-    if (rings.mapped()) {
-      ASSERT_EQ(pwrite(answer->fds[4].get(), rings.base(), before, 0), static_cast<ssize_t>(before));
-    }
     begin_ = monotonic_ns();
-    if (ends == Ends::kAgent) return agent->server->end_all();
     program.close();
     agent->loop.poll(0);
   }
@@ -428,52 +422,6 @@ class LastDisconnectsTest : public GrantsTest {
 
   std::uint64_t begin_ = 0;
 };
-
-// What a program had collected and not posted goes to its peer first, in as many frames as it takes.
-TEST_F(LastDisconnectsTest, ComeBehindTheDraft) {
-  sim::Pair pair(1, vip::kReliableDelivery, {}, limits(), 1400, 1400);
-  ASSERT_TRUE(pair.connect());
-  std::string text(2000, 'x');
-  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i % 251);
-  pair.client->set_draft(pair.client_vi, text.data(), static_cast<std::uint32_t>(text.size()));
-  leave_behind(pair.a, pair.client->view());
-  ASSERT_EQ(agent->ports.sent.size(), 3u);
-  std::string there(text.size(), ' ');
-  const std::uint32_t memory = pair.server->register_memory(there.data(), there.size());
-  pair.server->post_receive(pair.server_vi, there.data(), static_cast<std::uint32_t>(there.size()), memory);
-  pair.server->post_receive(pair.server_vi, there.data(), 1, memory);
-  for (auto frame : agent->ports.sent) {
-    // The frames of the agent's port, as if they came from the program's.
-    std::memcpy(frame.data() + 6, pair.a.port.address().data(), 6);
-    pair.network.inject(pair.b.port, frame);
-  }
-  pair.b.step();
-  const auto received = pair.server->done(pair.server_vi, true);
-  ASSERT_TRUE(received.has_value());
-  EXPECT_EQ(received->status, vip::kDone | vip::kOpReceive | vip::kImmediate);
-  EXPECT_EQ(received->immediate, 7u);
-  EXPECT_EQ(there, text);
-  const auto end = pair.server->done(pair.server_vi, true);
-  ASSERT_TRUE(end.has_value());
-  EXPECT_EQ(end->status, vip::kDone | vip::kOpReceive | vip::kFlushedError) << "nothing is missing";
-}
-
-// A program that goes on sends its draft another way.
-TEST_F(LastDisconnectsTest, ComeWithoutTheDraftOfAProgramThatGoesOn) {
-  sim::Pair pair(1, vip::kReliableDelivery, {}, limits());
-  ASSERT_TRUE(pair.connect());
-  Remains left[4];
-  ASSERT_EQ(remains(pair.a.segment(), limits(), left), 1u);
-  pair.client->set_draft(pair.client_vi, "a draft", 7);
-  leave_behind(pair.a, pair.client->view(), Ends::kAgent);
-  ASSERT_GE(agent->ports.sent.size(), 1u);
-  for (const auto& frame : agent->ports.sent) {
-    wire::Decoded decoded;
-    ASSERT_EQ(wire::decode(frame, decoded), wire::Malformed::kNone);
-    EXPECT_EQ(decoded.header.type, wire::Type::kDisconnect);
-    EXPECT_EQ(decoded.header.psn, left[0].psn + 1) << "something is missing";
-  }
-}
 
 TEST_F(LastDisconnectsTest, AreSaidToThePeersThreeTimes) {
   sim::Pair pair(1, vip::kReliableDelivery, {}, limits());

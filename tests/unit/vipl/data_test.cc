@@ -422,37 +422,6 @@ TEST_F(ViplData, TellsTheDriverThatNothingWaitsForCompletions) {
   EXPECT_EQ(VipxSetPatient(vi, VIP_TRUE), VIP_INVALID_PARAMETER);
 }
 
-TEST_F(ViplData, KeepsADraftInTheSegment) {
-  start();
-  const VIP_VI_HANDLE vi = make_vi();
-  EXPECT_EQ(agent->session().draft(), "none");
-  std::string text = "one";
-  const auto set = [&](std::size_t bytes) { return VipxSetDraft(vi, text.data(), bytes, 7); };
-  EXPECT_EQ(VipxSetMore(vi, VIP_TRUE), VIP_SUCCESS);
-  EXPECT_EQ(set(3), VIP_SUCCESS);
-  EXPECT_FALSE(agent->session().more_follows()) << "the draft has it";
-  EXPECT_EQ(agent->session().draft(), "one");
-  text = "xxx, two";
-  EXPECT_EQ(set(8), VIP_SUCCESS);
-  EXPECT_EQ(agent->session().draft(), "one, two") << "what was there is not copied again";
-  text = "x";
-  EXPECT_EQ(set(1), VIP_SUCCESS);
-  EXPECT_EQ(agent->session().draft(), "x") << "another message";
-  EXPECT_EQ(VipxSetDraft(vi, nullptr, 0, 0), VIP_SUCCESS);
-  EXPECT_EQ(agent->session().draft(), "none");
-  EXPECT_EQ(set(1), VIP_SUCCESS);
-  EXPECT_EQ(VipxSetMore(vi, VIP_TRUE), VIP_SUCCESS);
-  EXPECT_EQ(agent->session().draft(), "none") << "it is about to be posted";
-  EXPECT_EQ(VipxSetDraft(vi, nullptr, 1, 0), VIP_INVALID_PARAMETER);
-  text.resize(VIPX_MAX_DRAFT + 1, 'y');
-  EXPECT_EQ(set(VIPX_MAX_DRAFT), VIP_SUCCESS);
-  EXPECT_EQ(agent->session().draft(), text.substr(0, VIPX_MAX_DRAFT));
-  EXPECT_EQ(set(VIPX_MAX_DRAFT + 1), VIP_INVALID_PARAMETER);
-  EXPECT_EQ(VipxSetDraft(nullptr, text.data(), 1, 0), VIP_INVALID_PARAMETER);
-  ASSERT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
-  EXPECT_EQ(set(1), VIP_INVALID_PARAMETER);
-}
-
 TEST_F(ViplData, OfHostedProgramsIsNotHeld) {
   start();
   EXPECT_EQ(VipxHoldPosts(nic, VIP_TRUE), VIP_SUCCESS);

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "kagent/contract/session_layout.h"
 
@@ -46,14 +45,6 @@ class SharedSegment {
   bool is_patient() const {
     const layout::Vi& vi = view_.vi(0);
     return vi.send.patient.load() != 0 && vi.send.patient.load() == vi.status.generation.load();
-  }
-
-  // The first bytes of the draft of the program's first VI.
-  std::string draft() const {
-    const layout::Draft& draft = view_.draft(0);
-    const std::uint64_t word = draft.word.load();
-    if (word >> 32 != view_.vi(0).status.generation.load()) return "none";
-    return {reinterpret_cast<const char*>(draft.data), static_cast<std::uint32_t>(word)};
   }
 
   // Work queues and CQs that a thread sleeps on.
