@@ -206,11 +206,6 @@ bool reads_no_more(int fd) {
   return libc::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 && may_get_more(fd);
 }
 
-bool may_send_more(int fd) {
-  tcp_info now;
-  return information(fd, now) && (now.tcpi_state == kEstablished || now.tcpi_state == kCloseWait);
-}
-
 bool may_get_more(int fd) {
   tcp_info now;
   return information(fd, now) &&
@@ -248,6 +243,14 @@ bool bytes_read(int fd, std::uint64_t& bytes) {
     if (end_received(before.tcpi_state)) --bytes;
     return true;
   }
+}
+
+bool has_end_before_error(int fd, std::uint64_t read) {
+  tcp_info now;
+  int unread = 0;
+  if (!information(fd, now) || libc::ioctl(fd, SIOCINQ, &unread) != 0) return false;
+  // The kernel counts the end of the stream like a byte.
+  return now.tcpi_bytes_received == read + static_cast<std::uint64_t>(unread) + 1;
 }
 
 }  // namespace viaduct::sovia

@@ -45,11 +45,11 @@ bool may_get_more(int fd);
 // Whether shutdown(SHUT_RD) has ended the kernel's receiving direction, and nothing is unread.
 bool reads_no_more(int fd);
 
-// Whether neither the program nor the library has shut the kernel's sending direction down. False if the kernel doesn't say.
-bool may_send_more(int fd);
-
 // Whether the kernel has an error to return to the next receive, and no data before it.
 bool has_only_error(int fd);
+
+// Of a connection with an error to return: whether the peer's end came before. `read`: the bytes read from the kernel.
+bool has_end_before_error(int fd, std::uint64_t read);
 
 // Makes the kernel send all bytes written to a TCP socket so far, despite TCP_CORK and Nagle. The options stay as they
 // are; they must not be changed meanwhile.

@@ -34,9 +34,8 @@ class ConnectionReset {
   // it, or nothing came from the peer for too long.
   void is_caused_by(int error) {
     if (error == ECONNABORTED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) error_.store(error);
-    if (error == EPIPE) comes_behind_end(false);
   }
-  // The peer's end has come before the reset. A receive tells of that only, and a send gets EPIPE, or the error if this end
+  // The peer's end has come before the reset, and all before it. A receive tells of that only, and a send gets EPIPE, or the error if this end
   // `has_shut` too.
   void comes_behind_end(bool has_shut) {
     behind_end_.store(true);

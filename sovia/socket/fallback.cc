@@ -45,7 +45,6 @@ void reset_connection(Socket& socket, int fd) {
   sockaddr unspecified{};
   unspecified.sa_family = AF_UNSPEC;
   const int error = errno;
-  if (!may_get_more(fd) && !has_kernel_failed(fd)) socket.reset.comes_behind_end(socket.tx.shut_later || !may_send_more(fd));
   libc::connect(fd, &unspecified, sizeof unspecified);
   libc::shutdown(fd, SHUT_RDWR);  // fails, but a receive returns 0 from now on and a send EPIPE, as behind a reset
   if (has_kernel_failed(fd)) socket.reset.is_with_kernel();
@@ -90,6 +89,9 @@ void reset_sending(Socket& socket, int fd, Lane& lane) SOVIA_BOTH_LOCKED(socket)
   const int before = errno;
   keep_unread(socket, fd, lane);
   errno = before;
+  const bool has_all = lane.control.receiving() == Lane::State::kEnded || (!socket.rx.on_lane && !lane.control.misses());
+  const bool ended = has_kernel_failed(fd) ? has_end_before_error(fd, socket.rx.kernel_read) : !may_get_more(fd);
+  if (has_all && ended) socket.reset.comes_behind_end(socket.tx.shut);
   reset_connection(socket, fd);
 }
 

@@ -34,18 +34,17 @@ short Readiness::tell_reading(short kernel_says) const {
   if (record_next && read_shut) says |= kIn | POLLRDHUP;
   if (has_inherited) says |= kIn;
   if (!has_lane) return says;
+  // The kernel's end is reported only when the lane's end has come too; a reset is reported at once.
   const bool failed = (kernel_says & POLLERR) != 0;
+  const bool all_has_come = lane_ended && (kernel_says & kEnd) != 0;
   if (on_lane) {
-    // The kernel's end is reported only when the lane's end has come too; a reset is reported at once.
-    const bool all_has_come = lane_ended && (kernel_says & (POLLRDHUP | POLLHUP)) != 0;
     if (!failed && !all_has_come) says = without(says, kEnd);
     says = without(says, kIn);
     if (lane_unread || read_shut || has_inherited) says |= kIn;
     if (read_shut) says = static_cast<short>(says | POLLRDHUP | (kernel_says & POLLHUP));
   } else if (awaits_lane_end) {
-    // The end of the connection is reported when the lane's end has come, data before it at once.
     if (early_end || ((says & POLLRDHUP) != 0 && !kernel_unread)) says = has_inherited ? says : without(says, kIn);
-    if (!failed) says = without(says, kEnd);
+    if (!failed && !all_has_come) says = without(says, kEnd);
     if (read_shut) says = static_cast<short>(says | kIn | POLLRDHUP | (kernel_says & POLLHUP));
   }
   return says;

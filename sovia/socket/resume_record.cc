@@ -67,9 +67,8 @@ bool is_again() { return errno == EAGAIN || errno == EINTR; }
 
 // kDone: the bytes to drop are known.
 ResumeRecord::Take ResumeRecord::take_head(int fd, std::uint64_t& taken) {
-  // The kernel returns its error once, maybe to another process.
   errno = 0;
-  if (has_only_error(fd)) return Take::kReset;
+  if (has_only_error(fd)) return complete_.load() && has_end_before_error(fd, taken) ? Take::kEnded : Take::kReset;
   const bool more = may_get_more(fd);  // asked first, as the end may come at any time
   Resume resume;
   const ssize_t got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);

@@ -305,6 +305,8 @@ void Socket::release(int fd) {
     const StreamsGuard both(*this);
     tx.lane_forbidden = true;
     asked = link.stage == LaneStage::kAsked;
+    // The kernel does not know that these bytes are unread, for which TCP resets a connection.
+    if (rx.inherited_left() != 0 && !handoff.is_shared()) reset_connection(*this, fd);
   }
   if (asked && background::cancel(*this)) lane_refused(*this, Reason::kEnd);
   LaneEndpoint* end;
@@ -327,7 +329,7 @@ void Socket::release(int fd) {
     const LockGuard lane_guard(end->lane.lock());
     settle_receiving(end->lane);
     // TCP resets a connection that is closed before all was read.
-    resets = end->lane.rx.unread() != 0 || end->lane.rx.has_refused() || (linger.l_onoff != 0 && linger.l_linger == 0);
+    resets = reset || end->lane.rx.unread() != 0 || end->lane.rx.has_refused() || (linger.l_onoff != 0 && linger.l_linger == 0);
     // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane.
     const bool unsent = end->lane.ring.unsent() != 0 && !fallback.done;
     if (unsent && !resets) end->keeper.store(keeper_of(fd));

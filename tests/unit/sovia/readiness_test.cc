@@ -142,6 +142,9 @@ TEST(Readiness, BeforeALaneTellsDataAndNotTheEnd) {
   EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), 0) << "the end may be all that there is";
   state.kernel_unread = true;
   EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), POLLIN);
+  state.lane_ended = true;
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), POLLIN | POLLRDHUP) << "the lane has brought all, behind the kernel's bytes";
+  state.lane_ended = false;
   state.early_end = true;
   EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), 0);
   state.awaits_lane_end = false;

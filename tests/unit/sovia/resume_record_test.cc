@@ -189,6 +189,18 @@ TEST_F(RecordInTheKernel, GivesWayToTheKernelsReset) {
   EXPECT_EQ(error, ECONNRESET) << "it may be another process's";
 }
 
+// A reset follows, as this end sends.
+TEST_F(RecordInTheKernel, MayBeMissingBeforeAnEnd) {
+  for (const bool complete : {true, false}) {
+    record_.expect(kPeersToken, 10, false, complete);
+    end();
+    await();
+    if (complete) EXPECT_EQ(::send(near_, "x", 1, 0), 1);
+    for (pollfd at{near_, POLLIN, 0}; (at.revents & POLLERR) == 0;) ::poll(&at, 1, 1);
+    EXPECT_EQ(take(), complete ? Take::kEnded : Take::kReset);
+  }
+}
+
 TEST_F(RecordInTheKernel, MayComeInTwoParts) {
   for (std::size_t part = 1; part < sizeof(Resume); ++part) {
     record_.expect(kPeersToken, 10, true, true);
