@@ -178,6 +178,7 @@ void inherit(Socket& socket, InheritedBytes* inherited_bytes, Reason why) {
   socket.modes.trust_nothing();
   const StreamsGuard both(socket);
   socket.rx.set_inherited(inherited_bytes);
+  socket.handoff.may_be_elsewhere = true;
   socket.tx.lane_forbidden = true;
   socket.link.left_for_good.store(true);
   socket.link.shown.set(ShownSocket::Way::kKernel, why);

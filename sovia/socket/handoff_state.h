@@ -14,6 +14,8 @@ struct HandoffState {
   bool is_shared() const SOVIA_STREAM_LOCKED { return holders != nullptr && holders->count.load() > (detached ? 0 : 1); }
 
   Holders* holders VIADUCT_GUARDED_BY(either_stream) = nullptr;  // nullptr: this process alone
+  // This process has got it by exec or SCM_RIGHTS, and does not know of others that have it.
+  bool may_be_elsewhere VIADUCT_GUARDED_BY(either_stream) = false;
   bool detached VIADUCT_GUARDED_BY(either_stream) = false;
   std::atomic<bool> passed{false};  // a spawned child gets the socket, even if it closes on exec
 };

@@ -306,7 +306,7 @@ void Socket::release(int fd) {
     tx.lane_forbidden = true;
     asked = link.stage == LaneStage::kAsked;
     // The kernel does not know that these bytes are unread, for which TCP resets a connection.
-    if (rx.inherited_left() != 0 && !handoff.is_shared()) reset_connection(*this, fd);
+    if (rx.inherited_left() != 0 && !handoff.may_be_elsewhere && !handoff.is_shared()) reset_connection(*this, fd);
   }
   if (asked && background::cancel(*this)) lane_refused(*this, Reason::kEnd);
   LaneEndpoint* end;
