@@ -55,7 +55,7 @@ namespace viaduct::layout {
 inline constexpr std::uint64_t kMagic = 0x5649414455435431;  // "VIADUCT1"
 // Changes with what is here, and with the state of a stack (kagent/stack/tables.h), which an agent reads of programs that
 // have one of their own and may be older than it.
-inline constexpr std::uint32_t kLayoutVersion = 10;
+inline constexpr std::uint32_t kLayoutVersion = 11;
 inline constexpr std::size_t kLine = 64;
 
 // Fixed capacities; the rest is in Capacity.

@@ -23,7 +23,7 @@ static_assert(kHost == 0);
 static_assert(kConnectBodyMaxBytes == kDiscriminators + 2 * kMaxDiscriminatorBytes);
 
 constexpr std::uint8_t kKnownRdmaFlags =
-    kRdmaWriteEnabled | kRdmaReadEnabled | kPeerToPeer | kAsksForChecksum;
+    kRdmaWriteEnabled | kRdmaReadEnabled | kPeerToPeer | kAsksForChecksum | kTakesBundles;
 
 // Offsets in a NameBody.
 constexpr std::size_t kNameLength = 4;

@@ -164,6 +164,18 @@ enum class Malformed : std::uint8_t { kNone, kShort, kVersion, kType, kLength };
 // and the checksum.
 Malformed decode(std::span<const std::byte> frame, Decoded& out);
 
+// Frames of kData and kAck may share an Ethernet frame with others from the same source to the same destination (a
+// bundle): behind the end of the first one, without padding, come the others from their common headers on. Whether there
+// is another one shows in its first byte, as padding is zero. Returns where the next common header is in `frame`, behind the
+// frame that `decoded` was decoded from; 0: there is none.
+std::size_t next_in_bundle(std::span<const std::byte> frame, const Decoded& decoded);
+// As decode(), of the frame whose common header is at `at`: next_in_bundle() of another one. kType also for types that can't be
+// in a bundle.
+Malformed decode_bundled(std::span<const std::byte> frame, std::size_t at, Decoded& out);
+// Moves a frame of the bundle at `frame` to its begin, over those before it, and returns its length then, without padding. The
+// payload that `decoded` names has moved.
+std::uint32_t move_to_front(std::byte* frame, const Decoded& decoded);
+
 // How much of a data frame's payload is the RdmaHeader: 16 bytes in the first frame of an RDMA
 // write and in an RDMA read request, else none.
 constexpr std::size_t rdma_bytes(std::uint16_t flags) {
@@ -177,7 +189,10 @@ constexpr bool has_checksum(Type type, std::uint16_t flags) {
 }
 
 // Whether the frame that `decoded` was decoded from has the checksum that it should have, or none.
-bool intact(std::span<const std::byte> frame, const Decoded& decoded);
+bool intact(const Decoded& decoded);
+
+// Where the content of a frame that encode() has made ends, without padding.
+std::size_t end_of(std::span<const std::byte> frame);
 
 // Writes a frame's checksum anew after the frame was changed; its header says where the checksum goes.
 void seal(std::span<std::byte> frame);
@@ -202,7 +217,7 @@ struct ConnectBody {
   std::uint16_t credit = 0;    // on Unreliable Delivery, in frames: what the sender has room for at any
                                // time; in the header's window field, see credit_grants.h
   std::uint8_t rdma_flags;     // bit 0: write enabled, bit 1: read enabled, bit 2: peer to peer,
-                               // bit 3: asks for checksums
+                               // bit 3: asks for checksums, bit 4: takes bundles
   std::uint8_t local_length = 0;   // bytes of the sender's discriminator
   std::uint8_t remote_length = 0;  // bytes of the receiver's discriminator
   std::array<std::byte, kMaxDiscriminatorBytes> local{};
@@ -212,6 +227,7 @@ inline constexpr std::uint8_t kRdmaWriteEnabled = 1;
 inline constexpr std::uint8_t kRdmaReadEnabled = 2;
 inline constexpr std::uint8_t kPeerToPeer = 4;
 inline constexpr std::uint8_t kAsksForChecksum = 8;  // of data; given if either side asks
+inline constexpr std::uint8_t kTakesBundles = 16;
 inline constexpr std::size_t kConnectBodyMaxBytes = 37 + 2 * kMaxDiscriminatorBytes;
 // Where in the frame ConnectBody::host lies: the egress filter of granted ports checks it there.
 inline constexpr std::size_t kConnectHostOffset = kEthernetBytes + kHeaderBytes;
@@ -340,9 +356,12 @@ inline void store16(std::byte* p, std::uint16_t v) { detail::store(p, v); }
 inline void store32(std::byte* p, std::uint32_t v) { detail::store(p, v); }
 inline void store64(std::byte* p, std::uint64_t v) { detail::store(p, v); }
 
-inline Malformed decode(std::span<const std::byte> frame, Decoded& out) {
-  if (frame.size() < kEthernetBytes + kHeaderBytes) [[unlikely]] return Malformed::kShort;
-  const std::byte* const p = frame.data() + kEthernetBytes;
+namespace detail {
+
+// The common header is at `at`.
+inline Malformed decode_at(std::span<const std::byte> frame, std::size_t at, Decoded& out) {
+  if (frame.size() < at + kHeaderBytes) [[unlikely]] return Malformed::kShort;
+  const std::byte* const p = frame.data() + at;
   if (p[0] != std::byte{kVersion}) [[unlikely]] return Malformed::kVersion;
 
   const auto type = std::to_integer<std::uint8_t>(p[1]);
@@ -364,9 +383,7 @@ inline Malformed decode(std::span<const std::byte> frame, Decoded& out) {
   h.payload_length = load16(p + 36);
   h.window = load16(p + 38);
   const std::size_t checksum = has_checksum(h.type, h.flags) ? kChecksumBytes : 0;
-  if (h.payload_length + checksum > frame.size() - (kEthernetBytes + kHeaderBytes)) [[unlikely]] {
-    return Malformed::kLength;
-  }
+  if (h.payload_length + checksum > frame.size() - (at + kHeaderBytes)) [[unlikely]] return Malformed::kLength;
   if (data) {
     const std::size_t rdma = rdma_bytes(h.flags);
     const std::uint64_t end = std::uint64_t{h.offset} + h.payload_length - rdma;
@@ -387,12 +404,46 @@ inline Malformed decode(std::span<const std::byte> frame, Decoded& out) {
   return Malformed::kNone;
 }
 
-inline bool intact(std::span<const std::byte> frame, const Decoded& decoded) {
+}  // namespace detail
+
+inline Malformed decode(std::span<const std::byte> frame, Decoded& out) {
+  return detail::decode_at(frame, kEthernetBytes, out);
+}
+
+inline std::size_t next_in_bundle(std::span<const std::byte> frame, const Decoded& decoded) {
+  const Header& h = decoded.header;
+  if (h.type != Type::kData && h.type != Type::kAck) return 0;
+  const std::size_t end = static_cast<std::size_t>(decoded.payload.data() - frame.data()) + h.payload_length +
+                          (has_checksum(h.type, h.flags) ? kChecksumBytes : 0);
+  return frame.size() >= end + kHeaderBytes && frame[end] == std::byte{kVersion} ? end : 0;
+}
+
+inline Malformed decode_bundled(std::span<const std::byte> frame, std::size_t at, Decoded& out) {
+  const Malformed malformed = detail::decode_at(frame, at, out);
+  const bool may_be = out.header.type == Type::kData || out.header.type == Type::kAck;
+  return malformed == Malformed::kNone && !may_be ? Malformed::kType : malformed;
+}
+
+inline std::size_t end_of(std::span<const std::byte> frame) {
+  const std::byte* const p = frame.data() + kEthernetBytes;
+  const bool checked = has_checksum(static_cast<Type>(p[1]), load16(p + 2));
+  return kEthernetBytes + kHeaderBytes + load16(p + 36) + (checked ? kChecksumBytes : 0);
+}
+
+inline std::uint32_t move_to_front(std::byte* frame, const Decoded& decoded) {
+  const std::byte* const from = decoded.payload.data() - kHeaderBytes;
+  const bool checked = has_checksum(decoded.header.type, decoded.header.flags);
+  const std::size_t bytes = kHeaderBytes + decoded.header.payload_length + (checked ? kChecksumBytes : 0);
+  if (from != frame + kEthernetBytes) [[unlikely]] std::memmove(frame + kEthernetBytes, from, bytes);
+  return static_cast<std::uint32_t>(kEthernetBytes + bytes);
+}
+
+inline bool intact(const Decoded& decoded) {
   const Header& h = decoded.header;
   if (!has_checksum(h.type, h.flags)) return true;
-  const std::size_t length = kEthernetBytes + kHeaderBytes + h.payload_length;
-  return load32(frame.data() + length) ==
-         crc32c(frame.data() + kEthernetBytes, length - kEthernetBytes);
+  const std::byte* const header = decoded.payload.data() - kHeaderBytes;
+  const std::size_t bytes = kHeaderBytes + h.payload_length;
+  return load32(header + bytes) == crc32c(header, bytes);
 }
 
 inline std::size_t encode(const Header& h, const MacAddress& destination, const MacAddress& source,

@@ -131,8 +131,9 @@ void Acknowledger<Platform>::send_ack(ViIndex i) {
     bitmap[byte] = static_cast<std::byte>(bits);
   }
   ++root_->counters.acks_sent;
-  frames_out_.submit_frame(
-      frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
+  frame.length = static_cast<std::uint32_t>(
+      wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
+  frames_out_.submit(vi, {&frame, 1});
 }
 
 // Data is about to go back. It brings the acknowledgement with it.

@@ -24,7 +24,7 @@ inline wire::ConnectBody body_of(const state::Vi& vi, std::uint32_t vi_index,
   body.rdma_flags = static_cast<std::uint8_t>((vi.link.peer_to_peer ? wire::kPeerToPeer : 0) |
                                               (vi.enable_write ? wire::kRdmaWriteEnabled : 0) |
                                               (vi.enable_read ? wire::kRdmaReadEnabled : 0) |
-                                              (checksum ? wire::kAsksForChecksum : 0));
+                                              (checksum ? wire::kAsksForChecksum : 0) | wire::kTakesBundles);
   return body;
 }
 

@@ -17,6 +17,7 @@ namespace viaduct {
   X(data_frames_sent, "data frames sent, retransmissions included")                     \
   X(train_frames_sent, "of these, sent by train")                                        \
   X(data_frames_received, "data frames accepted")                                       \
+  X(frames_bundled, "data and acknowledgement frames sent that went behind another one in its Ethernet frame") \
   X(acks_sent, "acknowledgement frames sent")                                           \
   X(acks_received, "acknowledgement frames accepted")                                   \
   X(retransmissions, "data frames sent again")                                          \

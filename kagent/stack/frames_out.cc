@@ -10,6 +10,7 @@ namespace viaduct {
 namespace {
 
 constexpr std::uint32_t kAnswersPerMs = 256;
+constexpr std::size_t kMostInBundle = 1514;  // bytes of the Ethernet frame, also where longer ones are possible
 
 }  // namespace
 
@@ -29,9 +30,32 @@ bool FramesOut<Platform>::reserve_local(const MacAddress& to, std::uint32_t payl
   return false;
 }
 
+// `most`: bytes of a frame that the peer takes.
+template <class Platform>
+void FramesOut<Platform>::bundle(const Frame& frame, std::size_t most) {
+  most = std::min(most, kMostInBundle);
+  const std::size_t end = wire::end_of({frame.data, frame.length});
+  const std::size_t rest = end - wire::kEthernetBytes;
+  if (bundle_.data != nullptr) {
+    if (bundle_end_ + rest <= most && std::memcmp(bundle_.data, frame.data, sizeof(MacAddress)) == 0) {
+      std::memcpy(bundle_.data + bundle_end_, frame.data + wire::kEthernetBytes, rest);
+      bundle_end_ += rest;
+      bundle_.length = static_cast<std::uint32_t>(bundle_end_);
+      port_.cancel({&frame, 1});
+      ++root_->counters.frames_bundled;
+      return;
+    }
+    end_bundle();
+  }
+  if (end > most / 2) return port_.submit({&frame, 1});
+  bundle_ = frame;
+  bundle_end_ = end;
+}
+
 template <class Platform>
 void FramesOut<Platform>::submit_frame(Frame& frame, std::size_t length) {
   frame.length = static_cast<std::uint32_t>(length);
+  end_bundle();
   port_.submit({&frame, 1});
   note_submitted();
 }

@@ -24,6 +24,16 @@ class FramesOut {
   }
   bool reserve_local(const MacAddress& to, std::uint32_t payload, Frame& frame);
   void submit_frame(Frame& frame, std::size_t length);
+  // Submits frames of a connection that go by network. A short one waits until the end of the round for others to the same
+  // peer: they share an Ethernet frame (a bundle).
+  void submit(const state::Vi& vi, std::span<const Frame> frames) {
+    submitted_ = true;
+    if (frames.size() == 1 && vi.tx.bundled != 0 && vi.tx.path != state::Path::kLocal) {
+      return bundle(frames[0], wire::kEthernetBytes + wire::kHeaderBytes + vi.link.payload + wire::kChecksumBytes);
+    }
+    end_bundle();
+    port_.submit(frames);
+  }
   void send_short(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
                   std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate,
                   std::uint32_t offset = 0, bool local = false);
@@ -34,13 +44,22 @@ class FramesOut {
   // Notes that frames were submitted to the port, so that flush() hands them to the network.
   void note_submitted() { submitted_ = true; }
   void flush() {
-    if (submitted_) port_.flush();
+    if (!submitted_) return;
+    end_bundle();
+    port_.flush();
     submitted_ = false;
+  }
+  // Frames that are submitted next go behind the bundle.
+  void end_bundle() {
+    if (bundle_.data == nullptr) return;
+    port_.submit({&bundle_, 1});
+    bundle_.data = nullptr;
   }
   // The flush at the end of a round, after which nothing is left half done: a round that was cut off there, as its thread
   // was killed, may be followed by another one.
   void flush_last() {
     if (!submitted_) return;
+    end_bundle();
     in_last_flush_.store(true, std::memory_order_relaxed);
     flush();
     in_last_flush_.store(false, std::memory_order_relaxed);
@@ -48,6 +67,8 @@ class FramesOut {
   bool in_last_flush() const { return in_last_flush_.load(std::memory_order_relaxed); }
 
  private:
+  void bundle(const Frame& frame, std::size_t most);
+
   const std::uint64_t& now_;
   state::Root* root_;
   MacAddress address_;
@@ -55,6 +76,8 @@ class FramesOut {
   typename Platform::Port& port_;
   typename Platform::BulkPath& bulk_path_;
   bool submitted_ = false;
+  Frame bundle_{};                // not submitted yet; no data: there is none
+  std::size_t bundle_end_ = 0;  // of its content
   std::atomic<bool> in_last_flush_{false};
   std::uint64_t answer_epoch_ = 0;
   std::uint32_t answers_in_epoch_ = 0;

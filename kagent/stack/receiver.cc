@@ -132,7 +132,7 @@ void Receiver<Platform>::on_reliable_data(ViIndex i, const wire::Decoded& frame,
   if (static_cast<std::int32_t>(ahead) < 0) {
     ++root_->counters.drop_duplicate;
   } else {
-    hold(i, header.psn, raw, keep);
+    hold(i, frame, raw, keep);
   }
   // Either way the peer should know what we have.
   vi.ack.ack_gap = 1;
@@ -140,17 +140,18 @@ void Receiver<Platform>::on_reliable_data(ViIndex i, const wire::Decoded& frame,
 }
 
 template <class Platform>
-void Receiver<Platform>::hold(ViIndex i, std::uint32_t psn, const Frame& raw, bool& keep) {
+void Receiver<Platform>::hold(ViIndex i, const wire::Decoded& frame, const Frame& raw, bool& keep) {
   Vi& vi = vis_[i];
   StackCounters& count = root_->counters;
+  const std::uint32_t psn = frame.header.psn;
   if (psn - vi.rx.receive_next >= kWindow) {
     ++count.drop_window;
   } else if (vi.rx.received.has(psn)) {
     ++count.drop_duplicate;
-  } else if (root_->held >= held_limit_) {
+  } else if (keep || root_->held >= held_limit_) {  // another frame of the bundle has kept the buffer
     ++count.drop_no_held_buffer;
   } else {
-    held_frame(i, psn) = raw;
+    held_frame(i, psn) = {raw.data, wire::move_to_front(raw.data, frame), raw.id};
     vi.rx.received.add(psn);
     ++vi.rx.held_count;
     ++root_->held;

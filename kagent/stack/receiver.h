@@ -76,7 +76,7 @@ class Receiver : private ViTable {
   [[gnu::noinline, gnu::cold]] void begin_redirected(state::Vi& vi, std::uint32_t length,
                                                    Target& target);
   bool move_received(const state::Vi& vi, const Target& from, const Target& to);
-  void hold(ViIndex vi, std::uint32_t psn, const Frame& raw, bool& keep);
+  void hold(ViIndex vi, const wire::Decoded& frame, const Frame& raw, bool& keep);
   void drain_held(ViIndex vi);
   inline bool take_in_order(ViIndex vi, const wire::Header& header,
                             std::span<const std::byte> payload);

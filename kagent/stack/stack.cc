@@ -101,6 +101,7 @@ void BasicStack<Platform>::close_session(std::uint32_t session, std::uint64_t no
     if (tables_.claims[i].session == session) parts_.claim_table.free_claim(tables_.claims[i]);
   }
   parts_.wakeups.flush_wakes();
+  parts_.frames_out.end_bundle();
   port_.flush();
   for (std::uint32_t p = 0; tables_.members.used() > 0 && p < tables_.members.fresh(); ++p) {
     if (tables_.members[p].session != session) continue;
@@ -155,31 +156,43 @@ unsigned BasicStack<Platform>::receive_frames() {
 
 template <class Platform>
 void BasicStack<Platform>::dispatch(const Frame& frame, bool& keep) {
-  StackCounters& count = root_->counters;
+  const std::span<const std::byte> all{frame.data, frame.length};
   wire::Decoded decoded;
-  switch (wire::decode({frame.data, frame.length}, decoded)) {
-    case wire::Malformed::kNone: break;
-    case wire::Malformed::kShort: ++count.drop_short; return;
-    case wire::Malformed::kVersion: ++count.drop_version; return;
-    case wire::Malformed::kType: ++count.drop_type; return;
-    case wire::Malformed::kLength: ++count.drop_length; return;
-  }
-  if (!wire::intact({frame.data, frame.length}, decoded)) [[unlikely]] {
-    ++count.drop_checksum;
-    return;
-  }
+  if (!is_taken(wire::decode(all, decoded), decoded)) return;
   const bool for_us = decoded.destination == tables_.address;
   if (!for_us && decoded.header.type != wire::Type::kNameQuery) {
-    ++count.drop_destination;
+    ++root_->counters.drop_destination;
     return;
   }
-  switch (decoded.header.type) {
-    case wire::Type::kData:
-      if (const state::Vi* const vi = admit(decoded); vi != nullptr) on_data(*vi, decoded, frame, keep);
-      return;
-    case wire::Type::kAck: return on_ack(decoded);
-    default: return on_control(decoded, frame);
+  if (decoded.header.type != wire::Type::kData && decoded.header.type != wire::Type::kAck) return on_control(decoded, frame);
+  on_bundled(decoded, frame, keep);
+  for (std::size_t at; (at = wire::next_in_bundle(all, decoded)) != 0;) {
+    if (!is_taken(wire::decode_bundled(all, at, decoded), decoded)) return;
+    on_bundled(decoded, frame, keep);
   }
+}
+
+// Counts a frame that is not to be taken.
+template <class Platform>
+bool BasicStack<Platform>::is_taken(wire::Malformed malformed, const wire::Decoded& decoded) {
+  StackCounters& count = root_->counters;
+  switch (malformed) {
+    case wire::Malformed::kNone: break;
+    case wire::Malformed::kShort: ++count.drop_short; return false;
+    case wire::Malformed::kVersion: ++count.drop_version; return false;
+    case wire::Malformed::kType: ++count.drop_type; return false;
+    case wire::Malformed::kLength: ++count.drop_length; return false;
+  }
+  if (wire::intact(decoded)) [[likely]] return true;
+  ++count.drop_checksum;
+  return false;
+}
+
+// A frame that may be in a bundle.
+template <class Platform>
+void BasicStack<Platform>::on_bundled(const wire::Decoded& decoded, const Frame& frame, bool& keep) {
+  if (decoded.header.type == wire::Type::kAck) return on_ack(decoded);
+  if (const state::Vi* const vi = admit(decoded); vi != nullptr) on_data(*vi, decoded, frame, keep);
 }
 
 template <class Platform>
@@ -389,6 +402,7 @@ void BasicStack<Platform>::leave(std::uint32_t program, std::uint64_t now) {
   }
   parts_.processes.free_locks(program);
   parts_.wakeups.flush_wakes();
+  parts_.frames_out.end_bundle();
   port_.flush();
   tables_.sessions[session].programs[gone.member] = kNone;
   gone.gone = 1;

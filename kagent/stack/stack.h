@@ -110,6 +110,8 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
  private:
   inline unsigned receive_frames();
   inline void dispatch(const Frame& frame, bool& keep);
+  inline bool is_taken(wire::Malformed malformed, const wire::Decoded& decoded);
+  inline void on_bundled(const wire::Decoded& decoded, const Frame& frame, bool& keep);
   [[gnu::noinline]] void on_control(const wire::Decoded& decoded, const Frame& frame);
   [[gnu::always_inline]] inline unsigned answer_doorbells();
   void fire(std::uint32_t timer);

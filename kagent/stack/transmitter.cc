@@ -125,8 +125,9 @@ bool Transmitter<Platform>::follows_train(Vi& vi) {
 template <class Platform>
 void Transmitter<Platform>::submit(Vi& vi, std::span<const Frame> frames, std::uint32_t end_psn,
                                    bool by_train) {
+  if (!by_train) [[likely]] return frames_out_.submit(vi, frames);
   frames_out_.note_submitted();
-  if (!by_train) [[likely]] return port_.submit(frames);
+  frames_out_.end_bundle();
   submit_by_train(vi, frames, end_psn);
 }
 

@@ -123,6 +123,11 @@ void changed(Wire& wire, Input& input) {
   if (!payload.empty()) std::memcpy(out.data() + before, payload.data(), payload.size());
   const MacAddress source = more & 32 ? MacAddress{2, 0, 0, 0, 0, input.byte()} : decoded.source;
   out.resize(wire::encode(header, decoded.destination, source, wire::kDefaultEtherType, out.data()));
+  if (more & 128) {  // a bundle, with a frame of any type behind it
+    const std::vector<std::byte>& behind = wire.seen[input.byte() % wire.seen.size()];
+    out.resize(wire::end_of(out));
+    out.insert(out.end(), behind.begin() + static_cast<std::ptrdiff_t>(wire::kEthernetBytes), behind.end());
+  }
   wire.inject(decoded.destination == wire.hosts.b.port.address(), out);
 }
 

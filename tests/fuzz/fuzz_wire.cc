@@ -62,6 +62,19 @@ void try_bodies(std::span<const std::byte> bytes) {
   }
 }
 
+// Each frame of a bundle lies behind the one before, and within it.
+void try_bundle(std::span<const std::byte> frame, wire::Decoded d) {
+  std::size_t before = wire::kEthernetBytes;
+  for (std::size_t at; (at = wire::next_in_bundle(frame, d)) != 0; before = at) {
+    require(at >= before + wire::kHeaderBytes, "a frame of a bundle begins in the one before");
+    if (wire::decode_bundled(frame, at, d) != wire::Malformed::kNone) return;
+    require(d.header.type == wire::Type::kData || d.header.type == wire::Type::kAck, "a type that can't be in a bundle");
+    require(d.payload.data() == frame.data() + at + wire::kHeaderBytes, "a payload in a bundle begins elsewhere");
+    require(d.payload.size() <= frame.size() - at - wire::kHeaderBytes, "a payload ends behind its bundle");
+    wire::intact(d);
+  }
+}
+
 void try_frame(std::span<const std::byte> bytes) {
   auto copy = std::make_unique<std::byte[]>(bytes.size());
   if (!bytes.empty()) std::memcpy(copy.get(), bytes.data(), bytes.size());
@@ -90,6 +103,7 @@ void try_frame(std::span<const std::byte> bytes) {
   require(std::memcmp(again.data(), frame.data(), before) == 0,
           "a header changes when encoded again");
   try_bodies(d.payload);
+  try_bundle(frame, d);
 }
 
 }  // namespace

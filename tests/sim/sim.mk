@@ -16,6 +16,7 @@ libsim_hosts_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 check_PROGRAMS += tests/sim/sim_test
 TESTS += tests/sim/sim_test
 sim_tests = \
+	tests/sim/bundles_test.cc \
 	tests/sim/claims_test.cc \
 	tests/sim/connection_test.cc \
 	tests/sim/counter_tally.h tests/sim/counters_test.cc \

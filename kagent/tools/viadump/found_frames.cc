@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kagent/contract/wire.h"
 
@@ -67,6 +68,20 @@ void find_segments(const PacketView& packet, std::size_t begin, std::uint16_t et
   }
 }
 
+// Finds the frames behind the first one of a bundle.
+void find_bundled(const PacketView& packet, std::vector<FoundFrame>& out) {
+  const Bytes all(packet.bytes);
+  wire::Decoded decoded;
+  if (wire::decode(all, decoded) != wire::Malformed::kNone) return;
+  for (std::size_t at; (at = wire::next_in_bundle(all, decoded)) != 0;) {
+    std::vector<std::byte> frame(all.begin(), all.begin() + wire::kEthernetBytes);
+    frame.insert(frame.end(), all.begin() + static_cast<std::ptrdiff_t>(at), all.end());
+    const auto own = std::make_shared<const std::vector<std::byte>>(std::move(frame));
+    out.push_back({*own, at, packet.length - at + wire::kEthernetBytes, 0, false, true, own});
+    if (wire::decode_bundled(all, at, decoded) != wire::Malformed::kNone) return;
+  }
+}
+
 }  // namespace
 
 std::vector<FoundFrame> find_frames(const PacketView& packet, std::uint16_t ether_type) {
@@ -76,7 +91,8 @@ std::vector<FoundFrame> find_frames(const PacketView& packet, std::uint16_t ethe
   std::size_t at = wire::kEthernetBytes;
   std::uint16_t type = wire::load16(&all[12]);
   if (type == ether_type) {
-    out.push_back({all, 0, packet.length, 0, false});
+    out.push_back({all, 0, packet.length});
+    find_bundled(packet, out);
     return out;
   }
   if (type == kVlan && all.size() >= at + kVlanBytes) {

@@ -1,4 +1,5 @@
-// Where in a captured packet VIA frames are: the packet itself, or the segments of a UDP datagram.
+// Where in a captured packet VIA frames are: the packet itself, with those that share it (a bundle), or the segments of a UDP
+// datagram.
 //
 // A datagram that segmentation offload is still to cut up, or that the receiver's has put together, has
 // several frames of a train, one behind the other. Nothing in it says where a frame begins: all have
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,6 +24,8 @@ struct FoundFrame {
   std::size_t length = 0;            // on the wire
   std::uint32_t segment = 0;         // of a train: its number in the datagram
   bool is_train = false;
+  bool is_bundled = false;           // behind another one; `own` has it with the Ethernet header that both have
+  std::shared_ptr<const std::vector<std::byte>> own = nullptr;
 };
 
 // The frames of a packet, which they point into; none if it has none.

@@ -59,7 +59,7 @@ void judge_payload(Bytes frame, Reading& out) {
   const wire::Header& header = out.decoded.header;
   out.has_checksum = wire::has_checksum(header.type, header.flags);
   if (out.has_checksum) out.checksum = wire::load32(frame.data() + kBefore + header.payload_length);
-  if (!wire::intact(frame, out.decoded)) {
+  if (!wire::intact(out.decoded)) {
     out.refusal = Refusal::kChecksum;
   } else if (!has_good_body(out.decoded)) {
     out.refusal = Refusal::kBody;

@@ -176,6 +176,7 @@ std::string Printer::line(const Context& context, const FoundFrame& frame, const
   out += " " + (reading.has_header ? header_words(reading) : address_words(frame.bytes));
   out += " length " + std::to_string(frame.length);
   if (frame.is_train) out += " train " + std::to_string(frame.segment);
+  if (frame.is_bundled) out += " bundled";
   if (!reading.is_whole) out += " cut";
   if (reading.refusal != Refusal::kNone) out += std::string(" refused: ") + refusal_word(reading.refusal);
   if (!context.comment.empty()) out += " # " + shown(context.comment);
@@ -196,6 +197,7 @@ std::string Printer::json(const Context& context, const FoundFrame& frame, const
   add_json(fields_of(reading), out);
   out += ", \"length\": " + std::to_string(frame.length);
   if (frame.is_train) out += ", \"train\": " + std::to_string(frame.segment);
+  if (frame.is_bundled) out += ", \"bundled\": true";
   if (!reading.is_whole) out += ", \"cut\": true";
   if (!context.comment.empty()) out += ", \"comment\": " + tool::in_json(context.comment);
   return out + "}\n";

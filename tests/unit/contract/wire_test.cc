@@ -286,7 +286,7 @@ TEST(Wire, ReadsBackWhatItWrote) {
     EXPECT_EQ(d.header.payload_length, payload.size());
     EXPECT_EQ(d.header.window, h.window);
     EXPECT_TRUE(std::equal(payload.begin(), payload.end(), d.payload.begin(), d.payload.end()));
-    EXPECT_TRUE(intact(frame, d));
+    EXPECT_TRUE(intact(d));
   }
 }
 
@@ -325,15 +325,94 @@ TEST(Wire, SeesEveryChangedBit) {
                              make_frame(sample(Type::kConnectRequest), body)}) {
     Decoded d{};
     ASSERT_EQ(decode(frame, d), Malformed::kNone);
-    ASSERT_TRUE(intact(frame, d));
+    ASSERT_TRUE(intact(d));
     const std::size_t end = kBefore + d.header.payload_length + kChecksumBytes;
     for (std::size_t bit = 8 * kEthernetBytes; bit < 8 * end; ++bit) {
       Bytes other = frame;
       other[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
       if (decode(other, d) != Malformed::kNone) continue;
-      EXPECT_TRUE(!intact(other, d) || !has_checksum(d.header.type, d.header.flags)) << bit;
+      EXPECT_TRUE(!intact(d) || !has_checksum(d.header.type, d.header.flags)) << bit;
     }
   }
+}
+
+// A bundle of these frames.
+Bytes bundle_of(const std::vector<Bytes>& frames) {
+  Bytes out(frames[0].begin(), frames[0].begin() + kEthernetBytes);
+  for (const Bytes& each : frames) {
+    out.insert(out.end(), each.begin() + kEthernetBytes, each.begin() + static_cast<std::ptrdiff_t>(end_of(each)));
+  }
+  out.resize(std::max(out.size(), kMinFrameBytes));
+  return out;
+}
+
+TEST(Bundle, HasItsFramesInOrder) {
+  Header small = data(kFlagFirst | kFlagLast, 1, 0), checked = data(kFlagFirst | kFlagLast | kFlagChecked, 300, 0);
+  small.psn = 1, checked.psn = 2;
+  Header ack = sample(Type::kAck);
+  ack.psn = 3;
+  const std::vector<Bytes> frames = {make_frame(small, Bytes(1)), make_frame(checked, Bytes(300)), make_frame(ack),
+                                     make_frame(small, Bytes(1))};
+  const Bytes all = bundle_of(frames);
+  Decoded d{};
+  ASSERT_EQ(decode(all, d), Malformed::kNone);
+  EXPECT_TRUE(intact(d));
+  std::vector<std::uint32_t> psns = {d.header.psn};
+  for (std::size_t at; (at = next_in_bundle(all, d)) != 0;) {
+    ASSERT_EQ(decode_bundled(all, at, d), Malformed::kNone);
+    EXPECT_TRUE(intact(d));
+    psns.push_back(d.header.psn);
+  }
+  EXPECT_EQ(psns, (std::vector<std::uint32_t>{1, 2, 3, 1}));
+}
+
+TEST(Bundle, EndsAtPadding) {
+  for (const std::size_t bytes : {0, 1, 2, 300}) {
+    Bytes frame = make_frame(data(kFlagFirst | kFlagLast, static_cast<std::uint32_t>(bytes), 0), Bytes(bytes));
+    frame.resize(frame.size() + 100);
+    Decoded d{};
+    ASSERT_EQ(decode(frame, d), Malformed::kNone);
+    EXPECT_EQ(next_in_bundle(frame, d), 0u) << bytes;
+  }
+}
+
+TEST(Bundle, HasDataAndAcknowledgementsAlone) {
+  const Bytes first = make_frame(sample(Type::kAck)), connect = make_frame(sample(Type::kConnectRequest), encoded(sample_connect()));
+  Decoded d{};
+  Bytes all = bundle_of({first, connect});
+  ASSERT_EQ(decode(all, d), Malformed::kNone);
+  const std::size_t at = next_in_bundle(all, d);
+  ASSERT_NE(at, 0u);
+  EXPECT_EQ(decode_bundled(all, at, d), Malformed::kType);
+  all = bundle_of({connect, first});
+  ASSERT_EQ(decode(all, d), Malformed::kNone);
+  EXPECT_EQ(next_in_bundle(all, d), 0u) << "nothing follows a request";
+}
+
+TEST(Bundle, IsReadNoFurtherThanItsEnd) {
+  const Bytes one = make_frame(sample(Type::kAck), Bytes(32)), all = bundle_of({one, one});
+  for (std::size_t size = end_of(one); size < all.size(); ++size) {
+    Bytes cut(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(size));
+    Decoded d{};
+    ASSERT_EQ(decode(cut, d), Malformed::kNone);
+    const std::size_t at = next_in_bundle(cut, d);
+    EXPECT_EQ(at != 0, size >= end_of(one) + kHeaderBytes) << size;
+    if (at != 0) EXPECT_EQ(decode_bundled(cut, at, d), Malformed::kLength) << size;
+  }
+}
+
+// A frame of a bundle that is kept takes the place of those before it.
+TEST(Bundle, MovesAFrameToItsFront) {
+  Header header = data(kFlagFirst | kFlagLast | kFlagChecked, 50, 0);
+  Bytes all = bundle_of({make_frame(sample(Type::kAck), Bytes(32)), make_frame(header, Bytes(50, std::byte{7}))});
+  Decoded d{};
+  ASSERT_EQ(decode(all, d), Malformed::kNone);
+  ASSERT_EQ(decode_bundled(all, next_in_bundle(all, d), d), Malformed::kNone);
+  all.resize(move_to_front(all.data(), d));
+  ASSERT_EQ(decode(all, d), Malformed::kNone);
+  EXPECT_TRUE(intact(d));
+  EXPECT_EQ(d.header.type, Type::kData);
+  EXPECT_EQ(Bytes(d.payload.begin(), d.payload.end()), Bytes(50, std::byte{7}));
 }
 
 TEST(Wire, SealsAFrameThatWasChanged) {
@@ -344,9 +423,9 @@ TEST(Wire, SealsAFrameThatWasChanged) {
     frame[kBefore + 7] ^= std::byte{4};
     Decoded d{};
     ASSERT_EQ(decode(frame, d), Malformed::kNone);
-    EXPECT_FALSE(intact(frame, d));
+    EXPECT_FALSE(intact(d));
     seal(frame);
-    EXPECT_TRUE(intact(frame, d));
+    EXPECT_TRUE(intact(d));
   }
 }
 
@@ -571,7 +650,7 @@ TEST(WireConnectBody, RefusesUnknownRdmaFlags) {
   for (unsigned flags = 0; flags < 256; ++flags) {
     Bytes payload = encoded(sample_connect());
     payload[34] = static_cast<std::byte>(flags);
-    EXPECT_EQ(body_decodes<ConnectBody>(payload), flags < 16) << flags;
+    EXPECT_EQ(body_decodes<ConnectBody>(payload), flags < 32) << flags;
   }
 }
 
