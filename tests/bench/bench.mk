@@ -25,8 +25,8 @@ phony_targets += bench-loss
 bench-loss: all
 	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/loss
 
-# `make bench-programs`: other people's programs over kernel TCP and on SOVIA, see tests/README.md. `make bench-tables`:
-# the documents' tables from doc/results.
+# `make bench-programs`: other people's programs over kernel TCP and on SOVIA, see tests/README.md. `make bench-cost`: what a
+# request costs. `make bench-tables`: the documents' tables from doc/results.
 TESTS += tests/bench/programs.test
 EXTRA_DIST += tests/bench/programs.test tests/bench/tables doc/results \
 	tests/bench/programs/__main__.py \
@@ -34,6 +34,7 @@ EXTRA_DIST += tests/bench/programs.test tests/bench/tables doc/results \
 	tests/bench/programs/applications.py \
 	tests/bench/programs/bench-programs \
 	tests/bench/programs/benches.py \
+	tests/bench/programs/cost.py \
 	tests/bench/programs/figures.py \
 	tests/bench/programs/idle.py \
 	tests/bench/programs/lab.py \
@@ -51,9 +52,11 @@ EXTRA_DIST += tests/bench/programs.test tests/bench/tables doc/results \
 	tests/bench/programs/markdown.py \
 	tests/bench/programs/viabench.py \
 	tests/bench/programs/ways.py
-phony_targets += bench-programs bench-tables
+phony_targets += bench-programs bench-cost bench-tables
 bench-programs: all
 	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/programs/bench-programs $(BENCH_FLAGS)
+bench-cost: all
+	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/programs/bench-programs cost $(BENCH_FLAGS)
 bench-tables:
 	$(srcdir)/tests/bench/tables
 

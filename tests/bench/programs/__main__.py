@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 
+import cost
 import idle
 import results
 import rows as table
@@ -192,4 +193,4 @@ def main():
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(cost.main(sys.argv[2:]) if sys.argv[1:2] == ['cost'] else main())

@@ -8,6 +8,7 @@ fuzz targets.
 import os
 
 import applications
+import cost
 import idle
 import papers
 import proof
@@ -284,7 +285,8 @@ def fuzz_tables(measured):
 MAKERS = (('sovia.json', sovia_tables), ('loss.json', loss_tables), ('mpi.json', mpi_tables),
           ('viabench.json', viabench_tables), ('papers.json', papers_tables),
           ('applications.json', applications.tables), ('simulation.json', proof.simulation_tables),
-          ('proof.json', proof.proof_tables), ('once.json', once_tables), ('fuzz.json', fuzz_tables))
+          ('proof.json', proof.proof_tables), ('once.json', once_tables), ('fuzz.json', fuzz_tables),
+          ('cost.json', cost.tables))
 
 
 def all_tables(folder):
