@@ -43,7 +43,7 @@ std::uint16_t Acknowledger<Platform>::receive_window() const {
 template <class Platform>
 void Acknowledger<Platform>::note_ack_due(ViIndex i, bool now) {
   Vi& vi = vis_[i];
-  ++vi.ack.unacknowledged;
+  const bool is_first = vi.ack.unacknowledged++ == 0;  // since data went back, behind which the VI may still be listed
   std::uint64_t wait = vi.rx.in_message != 0 ? kUnasked : kUnaskedEnd;
   if (now) {
     if (vi.ack.ack_time != 0) {
@@ -65,9 +65,11 @@ void Acknowledger<Platform>::note_ack_due(ViIndex i, bool now) {
     vi.ack.ack_deadline = due;
     vi.ack.ack_next = root_->ack_head;
     root_->ack_head = i;
-  } else if (due < vi.ack.ack_deadline) {
+  } else if (is_first || due < vi.ack.ack_deadline) {
     vi.ack.ack_deadline = due;
   }
+  const bool at_once = vi.ack.ack_gap != 0 || vi.ack.unacknowledged >= kAckEvery / 2;
+  root_->ack_due = std::min(root_->ack_due, at_once ? now_ : vi.ack.ack_deadline);
 }
 
 // Data that the acknowledgement was to ride on is late: waits longer next time, or no more.
@@ -79,19 +81,37 @@ inline void note_late_reply(Vi& vi) {
   }
 }
 
+// Whether a VI of the list has anything to acknowledge: most have done so on data.
+template <class Platform>
+bool Acknowledger<Platform>::is_pending(const Vi& vi) const {
+  return vi.session != kNone && vi.state == vip::kConnected && (vi.ack.unacknowledged != 0 || vi.ack.ack_gap);
+}
+
+template <class Platform>
+std::uint64_t Acknowledger<Platform>::next_due() const {
+  std::uint64_t earliest = TimerWheel::kNever;
+  for (ViIndex i = root_->ack_head; i != kNone; i = vis_[i].ack.ack_next) {
+    if (is_pending(vis_[i])) earliest = std::min(earliest, vis_[i].ack.ack_deadline);
+  }
+  return earliest;
+}
+
+// A round looks at the list only when one of its VIs may be due, as a crowd's list is long.
 template <class Platform>
 unsigned Acknowledger<Platform>::send_due_acks() {
+  if (now_ < root_->ack_due) return 0;
   unsigned sent = 0;
+  std::uint64_t earliest = TimerWheel::kNever;
   std::uint32_t* link = &root_->ack_head;
   while (*link != kNone) {
     const ViIndex i = *link;
     Vi& vi = vis_[i];
-    const bool pending = vi.session != kNone && vi.state == vip::kConnected &&
-                         (vi.ack.unacknowledged != 0 || vi.ack.ack_gap);
+    const bool pending = is_pending(vi);
     const bool late = now_ >= vi.ack.ack_deadline;
     const bool many = vi.ack.unacknowledged >= kAckEvery / 2 &&
                       (vi.ack.unacknowledged >= kAckEvery || receive_window() != kWindow);
     if (pending && !vi.ack.ack_gap && !many && !late) {
+      earliest = std::min(earliest, vi.ack.ack_deadline);
       link = &vi.ack.ack_next;
       continue;
     }
@@ -102,6 +122,7 @@ unsigned Acknowledger<Platform>::send_due_acks() {
     send_ack(i);
     ++sent;
   }
+  root_->ack_due = earliest;
   return sent;
 }
 

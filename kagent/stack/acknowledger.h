@@ -32,9 +32,12 @@ class Acknowledger : private ViTable {
 
   inline void note_ack_due(ViIndex vi, bool now);
   inline unsigned send_due_acks();
+  // When the next acknowledgement is due; TimerWheel::kNever: none is.
+  std::uint64_t next_due() const;
   inline void fill_header(state::Vi& vi, wire::Header& header);
 
  private:
+  inline bool is_pending(const state::Vi& vi) const;
   inline std::uint16_t receive_window() const;
   inline void fill(state::Vi& vi, wire::Header& header);
   void send_ack(ViIndex vi);

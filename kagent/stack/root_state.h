@@ -20,7 +20,7 @@ struct Root {
   RequestList live_requests;     // those that a program may still be given, or has been
   RequestList done_requests;
   std::uint32_t ready_head, ready_tail;  // sessions with VIs that may send
-  std::uint32_t ack_head;
+  std::uint32_t ack_head;        // VIs that may have to acknowledge
   std::uint32_t peer_attempts;   // VIs that wait for their peer's own request
   std::uint32_t next_request_number;
   std::uint32_t connected;       // VIs in the connected state
@@ -42,6 +42,7 @@ struct Root {
   std::uint64_t proof_until;     // until then requests must be proven, see request_proof.h
   std::uint32_t unproven;        // live requests that are not
   std::uint64_t listener_scan;     // when held requests were last compared with listeners
+  std::uint64_t ack_due;         // before it no VI of the list at ack_head has to acknowledge
   std::uint32_t draining;        // 1: no new connections
   std::uint32_t reserved;
 };

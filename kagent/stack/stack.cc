@@ -311,11 +311,7 @@ void BasicStack<Platform>::awake() {
 template <class Platform>
 std::uint64_t BasicStack<Platform>::next_deadline() const {
   if (root_->ready_head != kNone) return 0;
-  std::uint64_t earliest = wheel_.next();
-  for (ViIndex vi = root_->ack_head; vi != kNone; vi = vis_[vi].ack.ack_next) {
-    earliest = std::min(earliest, vis_[vi].ack.ack_deadline);
-  }
-  return earliest;
+  return std::min(wheel_.next(), parts_.acknowledger.next_due());
 }
 
 template <class Platform>

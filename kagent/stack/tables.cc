@@ -125,6 +125,7 @@ Tables::Tables(void* segment, const StackLimits& its_limits, std::uint16_t its_e
     sessions[s].ready_head = sessions[s].ready_tail = kNone;
   }
   root->ack_head = kNone;
+  root->ack_due = TimerWheel::kNever;
   root->peer_attempts = kNone;
 
   part(history, p.history);

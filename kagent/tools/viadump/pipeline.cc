@@ -62,7 +62,8 @@ void Pipeline::print(const PacketView& packet, const std::vector<Found>& found,
   if (interfaces.size() > 1) context.interface = interfaces[packet.interface].name;
   for (const Found& each : found) {
     if (!each.wanted) continue;
-    if (packet.comment.empty() && each.reading.has_header) {
+    // A packet's own comment is on its first frame.
+    if ((packet.comment.empty() || each.frame.is_bundled) && each.reading.has_header) {
       context.comment = endpoints_.comment_on(each.reading.decoded);
     }
     const std::string text = printer_.text(context, each.frame, each.reading);
@@ -88,10 +89,11 @@ void Pipeline::write(PacketView packet, const std::vector<Found>& found,
   writer_->write(packet);
 }
 
-// The comment on a packet. If a datagram has several frames, the first one says whose they are.
+// The comment on a packet. If it has several frames, the first one that is wanted says whose they are.
 std::string Pipeline::comment_on(const std::vector<Found>& found) const {
   std::string out;
-  if (found[0].reading.has_header) out = endpoints_.comment_on(found[0].reading.decoded);
+  const auto first = std::find_if(found.begin(), found.end(), [](const Found& each) { return each.wanted; });
+  if (first != found.end() && first->reading.has_header) out = endpoints_.comment_on(first->reading.decoded);
   for (const Found& each : found) {
     if (each.reading.refusal == Refusal::kNone) continue;
     if (!out.empty()) out += "; ";

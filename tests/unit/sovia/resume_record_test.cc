@@ -195,7 +195,9 @@ TEST_F(RecordInTheKernel, MayBeMissingBeforeAnEnd) {
     record_.expect(kPeersToken, 10, false, complete);
     end();
     await();
-    if (complete) EXPECT_EQ(::send(near_, "x", 1, 0), 1);
+    if (complete) {
+      EXPECT_EQ(::send(near_, "x", 1, 0), 1);
+    }
     for (pollfd at{near_, POLLIN, 0}; (at.revents & POLLERR) == 0;) ::poll(&at, 1, 1);
     EXPECT_EQ(take(), complete ? Take::kEnded : Take::kReset);
   }
