@@ -1,28 +1,17 @@
 // How many instructions of user mode a call takes on a connection of 127.0.0.1: one line for each kind of call.
 // Counted by single steps, so it is the same on a machine with other work. A system call is one instruction.
-//
-//   instructions_tool                       calls of all kinds on a connection with itself
-//   instructions_tool ADDRESS PORT [FILE]   a send() and a recv() of one byte, on a connection with a server that echoes; FILE
-//                                           gets the map of the process and the address of each instruction
 #include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
-#include <ostream>
-#include <span>
-#include <string>
 
 namespace {
 
@@ -98,62 +87,9 @@ void run() {
   _exit(0);
 }
 
-constexpr int kExchanges = 2000;  // by then the connection has a lane, if it can have one
-constexpr const char* kExchangeCalls[] = {"send", "recv"};
-
-int connect_to(const char* address, const char* port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<std::uint16_t>(std::atoi(port)));
-  if (fd < 0 || inet_pton(AF_INET, address, &to.sin_addr) != 1 ||
-      ::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
-    fail("connect");
-  }
-  return fd;
-}
-
-void send_one(int fd) {
-  if (send(fd, "x", 1, 0) != 1) fail("send");
-}
-
-void receive_one(int fd) {
-  char data;
-  if (recv(fd, &data, 1, 0) != 1) fail("recv");
-}
-
-void exchange(int fd, int count) {
-  for (int i = 0; i < count; ++i) send_one(fd), receive_one(fd);
-}
-
-// The answer is there when recv() is counted. Stepping is slow, so a thread of the library stands in for this one meanwhile: more
-// exchanges behind it end that.
-void run_exchange(const char* address, const char* port) {
-  const int fd = connect_to(address, port);
-  exchange(fd, kExchanges);
-  ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
-  mark();
-  send_one(fd);
-  mark();
-  receive_one(fd);
-  exchange(fd, kExchanges);
-  send_one(fd);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
-  while (std::chrono::steady_clock::now() < end) continue;
-  mark();
-  receive_one(fd);
-  mark();
-  _exit(0);
-}
-
 // Until the child has come to a mark; how many steps that took.
-long go_on(pid_t child, bool by_steps, std::ostream* addresses = nullptr) {
+long go_on(pid_t child, bool by_steps) {
   for (long steps = 0;; ++steps) {
-    if (addresses != nullptr) {
-      user_regs_struct registers;
-      if (ptrace(PTRACE_GETREGS, child, nullptr, &registers) != 0) fail("ptrace");
-      *addresses << std::hex << registers.rip << '\n';
-    }
     int status;
     if (ptrace(by_steps ? PTRACE_SINGLESTEP : PTRACE_CONT, child, nullptr, nullptr) != 0) fail("ptrace");
     if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP) fail("wait");
@@ -163,39 +99,23 @@ long go_on(pid_t child, bool by_steps, std::ostream* addresses = nullptr) {
   }
 }
 
-void count(pid_t child, std::span<const char* const> calls, const char* file) {
-  int status;
-  if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) fail("wait");
-  std::ofstream addresses;
-  if (file != nullptr) {
-    addresses.open(file);
-    addresses << std::ifstream("/proc/" + std::to_string(child) + "/maps").rdbuf();
-  }
-  for (std::size_t call = 0; call < calls.size(); ++call) {
-    if (call != 0) go_on(child, false);
-    if (file != nullptr) addresses << calls[call] << ":\n";
-    std::printf("%s: %ld\n", calls[call], go_on(child, true, file != nullptr ? &addresses : nullptr));
-  }
-  ptrace(PTRACE_CONT, child, nullptr, nullptr);
-  waitpid(child, &status, 0);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) std::exit(1);
-}
-
 }  // namespace
 
-int main(int argc, char** argv) {
+int main() {
 #ifndef __OPTIMIZE__
   std::fputs("built without optimization\n", stderr);
   return 1;
 #endif
-  const bool exchanges = argc > 2;
   const pid_t child = fork();
   if (child < 0) fail("fork");
-  if (child == 0) exchanges ? run_exchange(argv[1], argv[2]) : run();
-  if (exchanges) {
-    count(child, kExchangeCalls, argc > 3 ? argv[3] : nullptr);
-  } else {
-    count(child, kCalls, nullptr);
+  if (child == 0) run();
+  int status;
+  if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) fail("wait");
+  for (std::size_t call = 0; call < std::size(kCalls); ++call) {
+    if (call != 0) go_on(child, false);
+    std::printf("%s: %ld\n", kCalls[call], go_on(child, true));
   }
-  return 0;
+  ptrace(PTRACE_CONT, child, nullptr, nullptr);
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
 }
