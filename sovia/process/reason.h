@@ -36,6 +36,7 @@
   X(kTrial, "a trial finds out how much the kernel moves")                                \
   X(kChosen, "SOVIA_ROUTE=kernel chooses the kernel")                                  \
   X(kUnseen, "the peer sent by a call that its library does not see")                  \
+  X(kRecord, "the peer goes on behind bytes that have not come")                        \
   X(kLost, "the lane lost its VIA connection")
 
 namespace viaduct::sovia {

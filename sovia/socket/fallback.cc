@@ -37,9 +37,9 @@ bool has_kernel_failed(int fd) {
   return libc::poll(&at, 1, 0) > 0 && (at.revents & POLLERR) != 0;
 }
 
-void reset_connection(Socket& socket, int fd) {
+void reset_connection(Socket& socket, int fd, Reason why) {
   if (!socket.reset.happens()) return;
-  counters::fell(Reason::kLost);
+  counters::fell(why);
   counters::add(Counter::kLanesCut);
   SOVIA_LOG("%d: the lane is lost, the connection is reset", fd);
   sockaddr unspecified{};
@@ -295,10 +295,9 @@ bool has_foreign_bytes(Socket& socket, int fd) {
 void reset_for_foreign_bytes(Socket& socket, int fd) {
   const StreamsGuard both(socket);
   if (!has_foreign_bytes(socket, fd)) return;
-  counters::fell(Reason::kUnseen);
   socket.link.shown.set(ShownSocket::Way::kKernel, Reason::kUnseen);
   SOVIA_LOG("%d: the peer sends by a call that its library does not see", fd);
-  reset_connection(socket, fd);
+  reset_connection(socket, fd, Reason::kUnseen);
 }
 
 bool take_record(Socket& socket, int fd) {
@@ -308,9 +307,9 @@ bool take_record(Socket& socket, int fd) {
   if (again && socket.handoff.holders != nullptr && reads_no_more(fd)) socket.rx.shut = true;  // another process has done it
   const int error = std::exchange(errno, before);
   if (again) return false;
-  if (take == ResumeRecord::Take::kReset) {
+  if (take == ResumeRecord::Take::kReset || take == ResumeRecord::Take::kForged) {
     socket.reset.is_caused_by(error);
-    reset_connection(socket, fd);
+    reset_connection(socket, fd, take == ResumeRecord::Take::kForged ? Reason::kRecord : Reason::kLost);
   }
   socket.routes_changed();
   return true;

@@ -35,7 +35,7 @@ bool has_fallen(Socket& socket, LaneEndpoint& end) SOVIA_UNLOCKED;
 // Whether the kernel has an error to return.
 bool has_kernel_failed(int fd);
 // Resets the connection for both ends, because bytes may be lost.
-void reset_connection(Socket& socket, int fd) SOVIA_STREAM_LOCKED;
+void reset_connection(Socket& socket, int fd, Reason why = Reason::kLost) SOVIA_STREAM_LOCKED;
 // The result of a call that meets the reset: ECONNRESET the first time, then `once_told`. A call that has done a `part`
 // leaves it to the next one.
 Attempt tell_reset(Socket& socket, int fd, Attempt once_told, std::size_t part) SOVIA_STREAM_LOCKED;

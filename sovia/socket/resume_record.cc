@@ -91,7 +91,7 @@ ResumeRecord::Take ResumeRecord::take_head(int fd, std::uint64_t& taken) {
     taken += sizeof resume;
     offset = be64toh(resume.offset);
   }
-  if (offset > received) return Take::kReset;
+  if (offset > received) return Take::kForged;
   skip_.store(received - offset);
   state_.store(State::kSkipping);
   return Take::kDone;

@@ -25,10 +25,10 @@ class ResumeRecord {
   void forget() { state_.store(State::kNone); }
   bool is_expected() const { return state_.load(std::memory_order_relaxed) != State::kNone; }
   // Takes the record from the kernel, and drops the bytes behind it that the lane has brought. `taken` counts the kernel's
-  // bytes. kEnded: the kernel's stream has ended instead. kReset: bytes are lost, the peer is not to be
-  // believed, or the kernel has an error to return. The error stays with the kernel, for whichever process is to tell of
+  // bytes. kEnded: the kernel's stream has ended instead. kForged: it goes on behind bytes that have not come. kReset: bytes
+  // are lost, or the kernel has an error to return. The error stays with the kernel, for whichever process is to tell of
   // it; where one comes meanwhile, errno has it, and is 0 else.
-  enum class Take : std::uint8_t { kDone, kEnded, kAgain, kReset };
+  enum class Take : std::uint8_t { kDone, kEnded, kAgain, kForged, kReset };
   Take take(int fd, std::uint64_t& taken);
   // The other one expects the record in place of this one.
   void move_to(ResumeRecord& to);

@@ -145,7 +145,7 @@ TEST_F(RecordInTheKernel, LetsWhatComesAgainComeInPieces) {
 TEST_F(RecordInTheKernel, MayNotLeaveAGap) {
   record_.expect(kPeersToken, 10, false, true);
   comes(record_with(11) + "new");
-  EXPECT_EQ(take(), Take::kReset);
+  EXPECT_EQ(take(), Take::kForged);
   EXPECT_EQ(errno, 0);
 }
 
