@@ -100,6 +100,11 @@ bool keep_for_waiting(Socket& socket, int fd) {
       const int copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, 0);
       if (copy < 0) return false;
       socket.waiters.fd.store(own_descriptors::adopt(copy));
+      // The last call may have ended meanwhile, without a look at the copy.
+      if (socket.waiters.calls.load() == 0) {
+        own_descriptors::close(socket.waiters.fd.exchange(-1));
+        return false;
+      }
     }
   }
   // A thread that is about to sleep on the program's descriptor sleeps on the copy instead.
