@@ -151,6 +151,8 @@ void Receiver<Platform>::hold(ViIndex i, const wire::Decoded& frame, const Frame
   } else if (keep || root_->held >= held_limit_) {  // another frame of the bundle has kept the buffer
     ++count.drop_no_held_buffer;
   } else {
+    // A frame that is not the first of its bundle moves over those before it, whose data may be on its way to a program.
+    if (frame.payload.data() != raw.data + wire::kEthernetBytes + wire::kHeaderBytes) placer_.flush_placement();
     held_frame(i, psn) = {raw.data, wire::move_to_front(raw.data, frame), raw.id};
     vi.rx.received.add(psn);
     ++vi.rx.held_count;

@@ -164,5 +164,58 @@ TEST(Bundles, OfAnAttackerHarmNobody) {
   EXPECT_TRUE(crowd.exchange(10));
 }
 
+// A frame with the header of `like`, but for these fields.
+std::vector<std::byte> frame_like(const wire::Decoded& like, std::uint32_t ahead, std::uint16_t flags, std::uint32_t length,
+                                  std::uint32_t offset, std::span<const std::byte> payload) {
+  wire::Header header = like.header;
+  header.psn += ahead;
+  header.flags = static_cast<std::uint16_t>(flags | (like.header.flags & wire::kFlagChecked));
+  header.message_length = length;
+  header.offset = offset;
+  header.payload_length = static_cast<std::uint16_t>(payload.size());
+  std::vector<std::byte> out(2000);
+  std::copy(payload.begin(), payload.end(), out.begin() + wire::kEthernetBytes + wire::kHeaderBytes);
+  out.resize(wire::encode(header, like.destination, like.source, wire::kDefaultEtherType, out.data()));
+  return out;
+}
+
+// A frame that is kept moves over those before it, whose data may be on its way to a program.
+TEST(Bundles, HaveDataThatIsWrittenBeforeAFrameIsKept) {
+  Pair pair(9);
+  ASSERT_TRUE(pair.connect());
+  const std::uint32_t vis[] = {pair.client->create_vi(vip::kReliableDelivery), pair.server->create_vi(vip::kReliableDelivery)};
+  ASSERT_TRUE(connect(pair.network, pair.hosts, *pair.client, vis[0], *pair.server, vis[1], pair.b.port.address()));
+  std::vector<std::byte> out(200), in(200), other(40, std::byte{0xee});
+  for (std::uint32_t i = 0; i < out.size(); ++i) out[i] = pattern(1, i);
+  const std::uint32_t here = pair.client->register_memory(out.data(), out.size());
+  const std::uint32_t there = pair.server->register_memory(in.data(), in.size());
+  for (const std::uint32_t vi : {pair.server_vi, vis[1]}) pair.server->post_receive(vi, in.data(), 200, there);
+  std::vector<wire::Decoded> seen;
+  pair.network.set_filter([&](const SimPort&, std::span<std::byte> frame) {
+    wire::Decoded d;
+    if (wire::decode(frame, d) != wire::Malformed::kNone || d.header.type != wire::Type::kData) return true;
+    if (seen.empty() || (seen.size() == 1 && d.header.vi != seen[0].header.vi)) seen.push_back(d);
+    return false;
+  });
+  for (const std::uint32_t vi : {pair.client_vi, vis[0]}) {
+    pair.client->post_send(vi, out.data(), 8, here);
+    pair.wait(kMillisecond / 10);
+  }
+  ASSERT_EQ(seen.size(), 2u);
+  const std::span<const std::byte> data(out);
+  std::vector<std::byte> bundle = frame_like(seen[0], 0, wire::kFlagFirst, 200, 0, data.first(100));
+  const std::vector<std::byte> kept = frame_like(seen[1], 1, wire::kFlagFirst | wire::kFlagLast, 40, 0, other);
+  bundle.insert(bundle.end(), kept.begin() + static_cast<std::ptrdiff_t>(wire::kEthernetBytes), kept.end());
+  pair.network.inject(pair.b.port, bundle);
+  pair.wait(kMillisecond / 10);
+  EXPECT_EQ(pair.b.stack->counters().frames_held, 1u);
+  pair.network.inject(pair.b.port, frame_like(seen[0], 1, wire::kFlagLast, 200, 100, data.subspan(100)));
+  pair.wait(kMillisecond / 10);
+  const auto done = pair.server->done(pair.server_vi, true);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->length, 200u);
+  EXPECT_EQ(in, out);
+}
+
 }  // namespace
 }  // namespace viaduct::sim
