@@ -35,8 +35,8 @@ class ConnectionReset {
   void is_caused_by(int error) {
     if (error == ECONNABORTED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) error_.store(error);
   }
-  // The peer's end has come before the reset, and all before it. A receive tells of that only, and a send gets EPIPE, or the error if this end
-  // `has_shut` too.
+  // The peer's end has come before the reset, and all before it. A receive tells of that only, and a send gets EPIPE, or the
+  // error if this end `has_shut` too.
   void comes_behind_end(bool has_shut) {
     behind_end_.store(true);
     if (!has_shut) error_.store(EPIPE);

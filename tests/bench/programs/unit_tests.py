@@ -17,6 +17,7 @@ import apache
 import application
 import applications
 import benches
+import cost
 import datacentre
 import figures
 import filesystem
@@ -530,6 +531,42 @@ class Lines(unittest.TextTestResult):
         """In words."""
         return test.id().rsplit('.', 1)[-1].removeprefix('test_').replace('_', ' ')
 
+
+class Costs(unittest.TestCase):
+    """What a request costs."""
+
+    row = cost.ROWS[0]
+
+    @staticmethod
+    def sample(value, processor_us):
+        """Of one run; the kernel could not count system calls."""
+        return {'value': value, 'processor_us': processor_us, 'system_calls': None, 'frames': 2.0}
+
+    def result(self):
+        """Of kernel TCP, of lanes at half of its cost, and of a way that failed once."""
+        return cost.row_result(self.row, {'tcp': [self.sample(10, 20.0)] * 3, 'lanes': [self.sample(20, 10.0)] * 3,
+                                          'default': [{'failed': 'no lab'}, self.sample(5, 40.0)]}, 99.0, 98.0)
+
+    def test_ratios_are_to_tcps_medians(self):
+        """Of rate and of processor time."""
+        ways = self.result()['ways']
+        self.assertEqual((ways['tcp']['value_ratio'], ways['tcp']['processor_us_ratio']), (1, 1))
+        self.assertEqual((ways['lanes']['value_ratio'], ways['lanes']['processor_us_ratio']), (2, 0.5))
+        self.assertEqual(ways['default']['value_ratio'], 0.5)
+        self.assertEqual(ways['default']['failed'], ['no lab'])
+
+    def test_a_table_has_a_line_for_each_way(self):
+        """What could not be counted is a dash."""
+        text = cost.tables({'rows': [self.result()], 'runs': 3})['cost/all']
+        lines = [line for line in text.splitlines() if line.startswith(f'| {self.row.title}')]
+        self.assertEqual(len(lines), len(cost.COST_WAYS))
+        self.assertIn('| lanes | 20.0 k/s | 10.0 | - | 2.00 | 2.00 | 0.50 |', lines[1])
+
+    def test_requests_of_exchanges_are_round_trips(self):
+        """From the time one way."""
+        by_key = {row.key: row for row in cost.ROWS}
+        self.assertEqual(by_key['sockperf-1'].requests(5.0), 200_000)
+        self.assertEqual(by_key['nginx-16'].requests(50.0), 100_000)
 
 if __name__ == '__main__':
     unittest.main(testRunner=unittest.TextTestRunner(stream=sys.stdout, verbosity=0, resultclass=Lines))
