@@ -16,15 +16,13 @@ sovia_sources = \
 	sovia/api/api_tags.cc \
 	sovia/background/background.cc sovia/background/background.h \
 	sovia/background/background_lanes.cc \
+	sovia/background/dear_lanes.cc sovia/background/dear_lanes.h \
 	sovia/background/kernel_watch.cc sovia/background/kernel_watch.h \
 	sovia/background/lane_finisher.cc sovia/background/lane_finisher.h \
+	sovia/background/lane_price.h \
 	sovia/background/background_state.h \
-	sovia/background/remembered_routes.cc sovia/background/remembered_routes.h \
-	sovia/background/route_choice.cc sovia/background/route_choice.h \
-	sovia/background/route_memory.cc sovia/background/route_memory.h \
 	sovia/background/requests.cc sovia/background/requests.h \
 	sovia/background/rest.cc sovia/background/rest.h \
-	sovia/background/route_trials.cc sovia/background/route_trials.h \
 	sovia/background/vi_cache.cc sovia/background/vi_cache.h \
 	sovia/background/cached_lanes.cc sovia/background/cached_lanes.h \
 	sovia/datagram/datagram_calls.cc sovia/datagram/datagram_calls.h \

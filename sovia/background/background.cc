@@ -12,10 +12,10 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/cached_lanes.h"
+#include "sovia/background/dear_lanes.h"
 #include "sovia/background/kernel_watch.h"
 #include "sovia/background/lane_finisher.h"
 #include "sovia/background/rest.h"
-#include "sovia/background/route_trials.h"
 #include "sovia/datagram/datagram_control.h"
 #include "sovia/datagram/datagram_table.h"
 #include "sovia/lane/engine.h"
@@ -129,7 +129,7 @@ void do_tasks() {
       continue;
     }
     if (await_offer(task)) continue;
-    Reason why = task.flow_known ? admit(task) : Reason::kShort;
+    Reason why = task.flow_known ? dear_lanes::judge(task) : Reason::kShort;
     if (why == Reason::kNone) why = open_lane(task);
     bool cancelled;
     {
@@ -249,7 +249,7 @@ void flush_held() {
 // The time of the next step that no event brings about.
 std::uint64_t next_due(std::uint64_t vi_cache_due) {
   const std::uint64_t now = now_ns();
-  std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now), trials_due(), rest_due(),
+  std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now), dear_lanes::due(), rest_due(),
                                 kernel_watch_due()});
   {
     const LockGuard guard(requests().lock);
@@ -289,7 +289,7 @@ void do_what_is_due() {
   do_tasks();
   watch_kernel_connections();
   look_at_lanes();
-  look_at_trials();
+  dear_lanes::look();
   datagram::turn();
 }
 
@@ -534,6 +534,7 @@ void before_fork() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   SocketPool::before_fork();
   datagram::before_fork();
   held_sends::before_fork();
+  dear_lanes::before_fork();
 }
 
 void after_fork_in_parent() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
@@ -575,7 +576,7 @@ void after_fork_in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   }
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().early_claims = 0;
-  forget_trials();
+  dear_lanes::after_fork_in_child();
   state().running = false;
   resume();
   requests().idle.store(false);

@@ -8,9 +8,9 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/cached_lanes.h"
+#include "sovia/background/dear_lanes.h"
 #include "sovia/background/kernel_watch.h"
 #include "sovia/background/lane_finisher.h"
-#include "sovia/background/route_trials.h"
 #include "sovia/lane/arrival_threads.h"
 #include "sovia/lane/engine.h"
 #include "sovia/lane/vi_transport.h"
@@ -509,12 +509,12 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   // The doubt stands until this end is closed, too: no agent vouches for a connection that has ended, and if that was
   // the reason, this end is closed soon.
   if (end.doubted && !closed) return true;
-  if (const auto again_ms = slower_for_ms(end)) peer_found_slower(end, *again_ms);
-  if (!closed) look_at_open_lane(end, now);
+  if (const auto again_ms = slower_for_ms(end)) dear_lanes::peer_left(end, *again_ms);
+  if (!closed) dear_lanes::look_at_open(end, now);
   if (!over || !lane_over(*end.socket, end)) return true;
   if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
   end.used = has_carried_enough(end);
-  if (end.used && !trials_chose_kernel(end)) state().useful_at = now;
+  if (end.used && !dear_lanes::has(end)) state().useful_at = now;
   end.socket->changed();
   if (end.opened) counters::add(lost ? Counter::kLanesLost : Counter::kLanesClosed);
   return false;

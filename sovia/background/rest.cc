@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sovia/background/background_state.h"
-#include "sovia/background/route_trials.h"
+#include "sovia/background/dear_lanes.h"
 #include "sovia/datagram/datagram_control.h"
 #include "sovia/lane/engine.h"
 #include "sovia/process/clock.h"
@@ -41,8 +41,7 @@ bool peers_are_silent() {
 bool is_useful(std::uint64_t now) {
   if (options().udp != 0) return true;
   if (state().useful_at != 0 && now - state().useful_at < kUsefulNs) return true;
-  if (trials_go_on()) return true;
-  return engine::nic() != nullptr && !trials_chose_kernel() && !peers_are_silent();
+  return engine::nic() != nullptr && !dear_lanes::any() && !peers_are_silent();
 }
 
 }  // namespace

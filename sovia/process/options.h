@@ -30,8 +30,6 @@ inline constexpr std::uint64_t kRouteAuto = 0, kRouteLane = 1, kRouteKernel = 2,
   X(lanes, "SOVIA_LANES", 1, 0, 1, kFlag, "open lanes; 0: everything goes through the kernel")   \
   X(route, "SOVIA_ROUTE", kRouteAuto, kRouteAuto, kRoutePure, kRoute,                               \
     "auto, lane, kernel or pure: where data goes; pure: on lanes from the first byte on")         \
-  X(remember, "SOVIA_REMEMBER", 1, 0, 1, kFlag,                                                    \
-    "keep what trials of routes have found for the next programs")                                \
   X(local, "SOVIA_LOCAL", 1, 0, 1, kFlag,                                                        \
     "open lanes to programs of the same host too")                                               \
   X(upgrade_after, "SOVIA_UPGRADE_AFTER", 4, 0, 1'000'000, kCount,                               \

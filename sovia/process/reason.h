@@ -32,8 +32,7 @@
   X(kOption, "the program set a socket option that only the kernel has")              \
   X(kEnd, "the stream ended")                                                         \
   X(kPeerLeft, "the peer left the lane")                                              \
-  X(kSlower, "the kernel moves more data between these programs than lanes do")          \
-  X(kTrial, "a trial finds out how much the kernel moves")                                \
+  X(kSlower, "lanes are dearer than the kernel where processors are short")              \
   X(kChosen, "SOVIA_ROUTE=kernel chooses the kernel")                                  \
   X(kUnseen, "the peer sent by a call that its library does not see")                  \
   X(kRecord, "the peer goes on behind bytes that have not come")                        \

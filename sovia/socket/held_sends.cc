@@ -59,6 +59,7 @@ bool may_hold() {
   Habit& habit = t_habit;
   const std::uint64_t now = now_ns();
   habit.sent_at = now;
+  ++habit.sends;
   if (habit.sure < kSure || options().combine == 0 || options().combine_timer != 0) return false;
   if (habit.held_from == 0) habit.held_from = now;
   if (now - habit.held_from < kMostNs) return true;
@@ -71,10 +72,11 @@ void waits_after_sends() {
   const std::uint64_t passed = now_ns() - habit.sent_at;
   if (passed > kSoonNs) {
     habit.sure /= 2;
-  } else if (habit.sure < kSure) {
+  } else if (habit.sends > 1 && habit.sure < kSure) {  // a send alone has nothing to share a packet with
     ++habit.sure;
   }
   habit.sent_at = habit.held_from = 0;
+  habit.sends = 0;
 }
 
 void add(LaneEndpoint& end) {

@@ -1,10 +1,10 @@
 // Small sends of a program that is about to wait: data that it sends on a lane is held until then, so that a header and
 // the body behind it are one packet.
 //
-// An event loop answers and then waits, a few microseconds later. A thread that has done so many times in a row holds its
-// small sends although its sockets have TCP_NODELAY: until it waits, until the oldest has been held for kMostNs, or until
-// a packet is full. A thread that does something else than waiting afterwards must show again that it waits; the
-// background thread sends its data within a millisecond (flush_later()).
+// An event loop answers and then waits, a few microseconds later. A thread that has done so many times in a row, with more
+// than one send each time, holds its small sends although its sockets have TCP_NODELAY: until it waits, until the oldest
+// has been held for kMostNs, or until a packet is full. A thread that does something else than waiting afterwards must
+// show again that it waits; the background thread sends its data within a millisecond (flush_later()).
 #ifndef VIADUCT_SOVIA_SOCKET_HELD_SENDS_H
 #define VIADUCT_SOVIA_SOCKET_HELD_SENDS_H
 
@@ -39,7 +39,8 @@ void waits_after_sends();
 struct Habit {
   std::uint64_t sent_at = 0;   // the last send since it last waited; 0: none
   std::uint64_t held_from = 0; // the first of them that was held; 0: none
-  std::uint32_t sure = 0;      // times in a row that it has waited soon
+  std::uint32_t sends = 0;     // since it last waited
+  std::uint32_t sure = 0;      // times in a row that it has waited soon after several sends
 };
 extern constinit thread_local __attribute__((tls_model("initial-exec"))) Habit t_habit;
 

@@ -105,7 +105,7 @@ bool may_bypass(const Socket& socket) SOVIA_STREAM_LOCKED {
 void start_bypass(Socket& socket, Reason why) SOVIA_BOTH_LOCKED(socket) {
   if (!may_bypass(socket)) return;
   socket.rx.read_known = false;
-  if (why == Reason::kSlower || why == Reason::kTrial) {
+  if (why == Reason::kSlower) {
     socket.demand.bypass_this_round();
   } else {
     socket.demand.begin_bypass();
@@ -115,7 +115,7 @@ void start_bypass(Socket& socket, Reason why) SOVIA_BOTH_LOCKED(socket) {
 }  // namespace
 
 void lane_refused(Socket& socket, Reason why) {
-  if (why != Reason::kTrial) counters::fell(why);
+  counters::fell(why);
   {
     const StreamsGuard both(socket);
     if (!socket.link.on(LaneEvent::kRefused)) return;  // the lane opened while it was being cancelled

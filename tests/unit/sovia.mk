@@ -1,6 +1,6 @@
 # Unit tests of SOVIA without a NIC.
-sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/listener_test tests/unit/sovia/lock_test tests/unit/sovia/peer_history_test \
-	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test tests/unit/sovia/route_choice_test tests/unit/sovia/route_memory_test tests/unit/sovia/spin_time_test
+sovia_unit_tests = tests/unit/sovia/lane_price_test tests/unit/sovia/lane_test tests/unit/sovia/listener_test tests/unit/sovia/lock_test tests/unit/sovia/peer_history_test \
+	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test tests/unit/sovia/spin_time_test
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
@@ -57,19 +57,9 @@ tests_unit_sovia_spin_time_test_SOURCES = sovia/lane/spin_time.h tests/unit/sovi
 tests_unit_sovia_spin_time_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_spin_time_test_LDADD = $(TEST_LIBS)
 
-tests_unit_sovia_route_choice_test_SOURCES = \
-	sovia/background/route_choice.cc sovia/background/route_choice.h \
-	sovia/background/route_memory.cc sovia/process/libc.cc sovia/process/own_descriptors.cc \
-	tests/unit/sovia/route_choice_test.cc
-tests_unit_sovia_route_choice_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_route_choice_test_LDADD = $(TEST_LIBS)
-
-tests_unit_sovia_route_memory_test_SOURCES = \
-	sovia/background/route_memory.cc sovia/background/route_memory.h \
-	sovia/process/libc.cc sovia/process/own_descriptors.cc \
-	tests/unit/sovia/route_memory_test.cc
-tests_unit_sovia_route_memory_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_route_memory_test_LDADD = $(TEST_LIBS)
+tests_unit_sovia_lane_price_test_SOURCES = sovia/background/lane_price.h tests/unit/sovia/lane_price_test.cc
+tests_unit_sovia_lane_price_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_lane_price_test_LDADD = $(TEST_LIBS)
 
 tests_unit_sovia_registrations_test_SOURCES = \
 	sovia/lane/registrations.cc sovia/process/counters.cc sovia/process/libc.cc sovia/process/own_descriptors.cc \

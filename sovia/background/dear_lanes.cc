@@ -1,0 +1,151 @@
+#include "sovia/background/dear_lanes.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <compare>
+#include <map>
+#include <new>
+#include <optional>
+
+#include "sovia/background/background_state.h"
+#include "sovia/background/lane_price.h"
+#include "sovia/lane/engine.h"
+#include "sovia/process/clock.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/options.h"
+#include "sovia/process/own_descriptors.h"
+#include "sovia/socket/lane_life.h"
+#include "xdp/mutex.h"
+
+namespace viaduct::sovia::background::dear_lanes {
+namespace {
+
+constexpr std::size_t kMostPeers = 1024;
+
+// What the connections between this process and a peer's have in common: the port that one of them listens at, with its
+// address.
+struct Peer {
+  Role role;
+  FlowEnd at;
+
+  auto operator<=>(const Peer&) const = default;
+};
+
+// In memory that a fork shares.
+LanePrice::Family* g_family = nullptr;
+
+LanePrice::Family& family() {
+  if (g_family != nullptr) return *g_family;
+  static LanePrice::Family g_own;  // where there is no memory
+  void* const at = mmap(nullptr, sizeof(LanePrice::Family), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  g_family = at != MAP_FAILED ? new (at) LanePrice::Family : &g_own;
+  return *g_family;
+}
+
+struct Known {
+  LanePrice price{family()};
+  std::uint64_t left_until = 0;  // until when this process's connections use the kernel; 0: they use lanes
+  std::map<Peer, std::uint64_t> peers;  // that have left dear lanes, each with the time until when that counts
+};
+// Never destroyed: the thread runs until the process is gone.
+Known* g_known = nullptr;
+
+Known& known() {
+  if (g_known == nullptr) g_known = new Known;
+  return *g_known;
+}
+
+Peer peer_of(const LaneEndpoint& end) { return {end.role, end.peer}; }
+
+bool has_left(const Peer& peer, std::uint64_t now) {
+  const auto found = known().peers.find(peer);
+  return found != known().peers.end() && now < found->second;
+}
+
+bool concerns(const LaneEndpoint& end) {
+  return options().route == kRouteAuto && !end.socket->closed() && !end.socket->modes.carries_messages();
+}
+
+void leave(LaneEndpoint& end, std::uint64_t ns) {
+  end.not_wanted = end.stage == LaneEndpoint::Stage::kAsking;
+  if (end.stage == LaneEndpoint::Stage::kOpen) leave_slower_lane(*end.socket, end, static_cast<std::uint32_t>(ns / kMs));
+}
+
+// For how long any thread of this host has waited for a processor, in ns, since the host began.
+std::optional<std::uint64_t> waited_for_processors() {
+  const KeepErrno keep;
+  const long opened = syscall(SYS_openat, AT_FDCWD, "/proc/pressure/cpu", O_RDONLY | O_CLOEXEC);
+  if (opened < 0) return {};
+  const int fd = own_descriptors::adopt(static_cast<int>(opened));
+  char text[256];
+  const ssize_t bytes = libc::read(fd, text, sizeof text - 1);
+  own_descriptors::close(fd);
+  text[std::max<ssize_t>(bytes, 0)] = '\0';
+  constexpr char kTotal[] = "total=";
+  const char* const total = strstr(text, kTotal);  // the first one: "some"
+  if (total == nullptr) return {};
+  return strtoull(total + sizeof kTotal - 1, nullptr, 10) * 1000;
+}
+
+}  // namespace
+
+Reason judge(const Task& task) {
+  if (options().route != kRouteAuto || task.socket->modes.carries_messages()) return Reason::kNone;
+  const std::uint64_t now = now_ns();
+  return known().price.is_dear(now) || has_left({task.role, task.peer}, now) ? Reason::kSlower : Reason::kNone;
+}
+
+void look_at_open(LaneEndpoint& end, std::uint64_t now) {
+  if (known().price.is_dear(now) && concerns(end)) leave(end, known().price.until() - now);
+}
+
+// Other lanes with that peer stay: another of its processes may serve more connections with one wake-up.
+void peer_left(const LaneEndpoint& end, std::uint32_t again_ms) {
+  if (known().peers.size() == kMostPeers) return;
+  known().peers[peer_of(end)] = now_ns() + std::min(again_ms * kMs, LanePrice::kMostNs);
+}
+
+bool any() { return known().price.is_dear(now_ns()) || !known().peers.empty(); }
+
+bool has(const LaneEndpoint& end) {
+  const std::uint64_t now = now_ns();
+  return known().price.is_dear(now) || has_left(peer_of(end), now);
+}
+
+void look() {
+  const std::uint64_t now = now_ns();
+  const bool ends = known().left_until != 0 && now >= known().left_until;
+  if (ends) known().left_until = 0;
+  if (std::erase_if(known().peers, [now](const auto& peer) { return now >= peer.second; }) != 0 || ends) LaneDemand::all_may_ask();
+  if (state().ends.empty() || options().route != kRouteAuto) return;
+  const LanePrice::Counts counts{.packets = counters::value(Counter::kDataReceived),
+                                 .sleeps = counters::value(Counter::kSleeps),
+                                 .by_agent = engine::nic() != nullptr && !engine::nic()->has_own_stack()};
+  known().price.look(counts, now, waited_for_processors);
+  if (!known().price.is_dear(now) || known().left_until != 0) return;
+  SOVIA_LOG("lanes are dearer than the kernel here");
+  known().left_until = known().price.until();
+  for (LaneEndpoint* const end : state().ends) {
+    if (concerns(*end)) leave(*end, known().price.until() - now);
+  }
+}
+
+std::uint64_t due() {
+  std::uint64_t due = known().left_until != 0 ? known().left_until : kNever;
+  for (const auto& [peer, until] : known().peers) due = std::min(due, until);
+  return due;
+}
+
+void before_fork() { family(); }
+
+// The parent's thread may have been changing the map, so it is left as it is.
+void after_fork_in_child() { g_known = nullptr; }
+
+}  // namespace viaduct::sovia::background::dear_lanes

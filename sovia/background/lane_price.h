@@ -1,0 +1,91 @@
+// Whether lanes are dearer than the kernel, as a process and those that it forks use them now.
+//
+// A packet that a thread finds when it looks costs less by a lane. One that ends a thread's sleep costs more: the kernel
+// wakes the very thread that reads, while the thread that hears the lanes may have to wake another one. That counts where
+// threads wait for a processor; elsewhere a lane's answer comes sooner all the same.
+//
+// A server that forks for each connection has a process for each sleep, which lives too shortly to learn much. So the
+// processes of a family, from one exec to the next, learn together.
+//
+// An object is one thread's. Times are CLOCK_MONOTONIC in ns.
+#ifndef VIADUCT_SOVIA_BACKGROUND_LANE_PRICE_H
+#define VIADUCT_SOVIA_BACKGROUND_LANE_PRICE_H
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "sovia/process/units.h"
+
+namespace viaduct::sovia {
+
+class LanePrice {
+ public:
+  static constexpr std::uint64_t kWindowNs = 40 * kMs;
+  static constexpr std::uint64_t kBusyNs = 1 * kMs;       // lanes with fewer packets than one in that time cost little
+  static constexpr std::uint64_t kSleepPercent = 60;      // of packets that end sleeps, from which on they are dear
+  static constexpr std::uint64_t kShortPercent = 50;      // of the time, from which on processors are short
+  static constexpr std::uint64_t kSleepsByAgent = 12;     // for one of the program's: packets end sleeps of agents, too
+  static constexpr std::uint64_t kFirstNs = 8'000 * kMs;  // for which the kernel is used first, doubled each time
+  static constexpr std::uint64_t kMostNs = 512'000 * kMs;
+
+  // Of one process, since it began.
+  struct Counts {
+    std::uint64_t packets = 0;  // that have come by lanes
+    std::uint64_t sleeps = 0;   // of threads that waited for lanes
+    bool by_agent = false;      // packets pass the agent
+  };
+
+  // What the processes know together. All zeros: nothing. Each value may be wrong, as any of them can write it.
+  struct Family {
+    std::atomic<std::uint64_t> packets{0}, sleeps{0};
+    // The window began then, with so many. Who ends it changes `since` first, and then alone the others.
+    std::atomic<std::uint64_t> since{0}, packets_before{0}, sleeps_before{0};
+    std::atomic<std::uint64_t> waited_before{0};  // for processors; 0: not known
+    std::atomic<std::uint64_t> until{0}, kernel_ns{0};
+  };
+
+  explicit LanePrice(Family& family) : family_(family) {}
+
+  // To be called now and then while there are lanes. `waited()`: for how long threads of this host have waited for a
+  // processor, in ns, or nothing if that is not known; asked only where it matters.
+  template <class Waited>
+  void look(const Counts& counts, std::uint64_t now, Waited&& waited) {
+    const std::uint64_t packets = family_.packets += counts.packets - told_.packets;
+    const std::uint64_t sleeps = family_.sleeps += (counts.sleeps - told_.sleeps) * (counts.by_agent ? kSleepsByAgent : 1);
+    told_ = counts;
+    std::uint64_t since = family_.since;
+    const std::uint64_t passed = now - since;
+    if (passed < kWindowNs || !family_.since.compare_exchange_strong(since, now)) return;
+    const std::uint64_t more_packets = packets - family_.packets_before.exchange(packets);
+    const std::uint64_t more_sleeps = sleeps - family_.sleeps_before.exchange(sleeps);
+    const bool wakes = more_packets * kBusyNs >= passed && more_sleeps * 100 >= more_packets * kSleepPercent;
+    const std::uint64_t waited_now = wakes ? waited().value_or(0) : 0;
+    const std::uint64_t waited_before = family_.waited_before.exchange(waited_now);
+    const bool is_known = waited_now != 0 && waited_before != 0;
+    if (is_known && !is_dear(now) && (waited_now - waited_before) * 100 >= passed * kShortPercent) use_kernel(now);
+  }
+
+  // Lanes are dear, and the kernel is to be used.
+  bool is_dear(std::uint64_t now) const {
+    const std::uint64_t until = family_.until;
+    return now < until && until - now <= kMostNs;
+  }
+  std::uint64_t until() const { return family_.until; }
+
+ private:
+  void use_kernel(std::uint64_t now) {
+    const std::uint64_t before = family_.until, ns = std::clamp(family_.kernel_ns.load(), kFirstNs, kMostNs);
+    const bool again = before != 0 && now - before < ns;  // soon after the last time
+    family_.kernel_ns = again ? std::min(2 * ns, kMostNs) : kFirstNs;
+    family_.until = now + family_.kernel_ns;
+  }
+
+  Family& family_;
+  Counts told_;
+};
+
+}  // namespace viaduct::sovia
+
+#endif
