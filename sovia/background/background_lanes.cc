@@ -30,8 +30,7 @@
 namespace viaduct::sovia::background {
 namespace {
 
-constexpr std::uint32_t kPeerMs = 5000;              // for the peer to ask for a lane too
-constexpr std::uint32_t kSilentPeerMs = 2000;        // for a peer that did not when it was asked before
+constexpr std::uint32_t kPeerMs = 1000;              // for the peer to ask for a lane too
 constexpr std::uint64_t kGreetingNs = 2'000 * kMs;   // for the peer's first packet
 constexpr std::uint64_t kClaimNs = 3'000 * kMs;      // for the peer to ask our agent
 constexpr std::uint64_t kNoPeerNs = 1'000 * kMs;     // how long a silent peer is not asked again
@@ -236,13 +235,13 @@ Reason open_nic_for_datagrams(const Flow& flow, Way& way) { return open_nic(flow
 namespace {
 
 // Makes a lane on a new VI, which asks for its peer.
-Reason make_end(Task& task, const Way& way, std::uint32_t peer_ms, LaneEndpoint*& end) {
+Reason make_end(Task& task, const Way& way, LaneEndpoint*& end) {
   Socket& socket = *task.socket;
   const LaneOptions lane = lane_options(socket.modes);
   const std::uint32_t number = lane_number(socket);
   // Arrivals are paused: the peer may be waiting for this VI, and a packet may come before the VI has an owner.
   engine::pause();
-  ViTransport* const vi = ViTransport::make(*engine::nic(), places_for(lane), task.flow, way.peer, number, peer_ms);
+  ViTransport* const vi = ViTransport::make(*engine::nic(), places_for(lane), task.flow, way.peer, number, kPeerMs);
   if (vi != nullptr) end = new (std::nothrow) LaneEndpoint(socket.reference(), socket, *vi, lane);
   if (vi != nullptr && end == nullptr) vi->destroy();
   engine::go_on();
@@ -258,8 +257,6 @@ Reason open_lane(Task& task) {
   if (remembered != state().no_peer.end() && now_ns() < remembered->second.until) {
     return Reason::kNoPeer;
   }
-  const bool silent = remembered != state().no_peer.end() && remembered->second.times != 0;
-  const std::uint32_t peer_ms = silent ? kSilentPeerMs : kPeerMs;
   Way way;
   const Reason why = open_nic(task.flow, way);
   if (why != Reason::kNone) return why;
@@ -270,15 +267,14 @@ Reason open_lane(Task& task) {
   if (cached != nullptr) {
     end = end_on_cached(task, *cached);
   } else {
-    Reason none = make_end(task, way, peer_ms, end);
+    Reason none = make_end(task, way, end);
     // Cached VIs may hold the resources that are missing.
-    while (none == Reason::kResources && state().vi_cache.free_oldest()) none = make_end(task, way, peer_ms, end);
+    while (none == Reason::kResources && state().vi_cache.free_oldest()) none = make_end(task, way, end);
     if (none != Reason::kNone) return none;
   }
   if (end == nullptr) return Reason::kResources;
-  const std::uint32_t wait_ms = end->connected ? kPeerMs : peer_ms;
   end->asked_at = now_ns();
-  end->give_up_at = end->asked_at + wait_ms * kMs;
+  end->give_up_at = end->asked_at + kPeerMs * kMs;
   end->flow = flow;
   end->fd = task.fd;
   end->peer = task.peer;

@@ -29,8 +29,7 @@ namespace {
 
 constexpr std::size_t kMostPeers = 1024;
 
-// What the connections between this process and a peer's have in common: the port that one of them listens at, with its
-// address.
+// The end of a connection that all of one service have in common: the port that a process listens at, with the address.
 struct Peer {
   Role role;
   FlowEnd at;

@@ -37,10 +37,10 @@ class LanePrice {
     bool by_agent = false;      // packets pass the agent
   };
 
-  // What the processes know together. All zeros: nothing. Each value may be wrong, as any of them can write it.
+  // The processes' common knowledge. All zeros: nothing. Each value may be wrong, as any of them can write it.
   struct Family {
     std::atomic<std::uint64_t> packets{0}, sleeps{0};
-    // The window began then, with so many. Who ends it changes `since` first, and then alone the others.
+    // The window began then, with so many. The process that ends it changes `since` first, then alone the others.
     std::atomic<std::uint64_t> since{0}, packets_before{0}, sleeps_before{0};
     std::atomic<std::uint64_t> waited_before{0};  // for processors; 0: not known
     std::atomic<std::uint64_t> until{0}, kernel_ns{0};

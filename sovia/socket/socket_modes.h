@@ -40,6 +40,10 @@ class SocketModes {
   unsigned control_wanted() const { return control_wanted_.load(std::memory_order_relaxed); }
 
   bool blocks(int fd, int flags);
+  // As !blocks(), but false where the kernel would have to be asked each time.
+  bool returns_at_once(int fd, int flags) {
+    return (flags & MSG_DONTWAIT) != 0 || is_nonblocking() || (!shared_.load() && !blocks(fd, flags));
+  }
   // The time at which a call that begins now is to end; `option`: SO_RCVTIMEO or SO_SNDTIMEO. `limited`: whether the
   // program has set a limit.
   std::uint64_t look_up_deadline(int fd, int option, bool& limited);

@@ -93,7 +93,7 @@ Attempt send_on_lane(Socket& socket, int fd, const iovec* pieces, std::size_t co
   const bool corked = combines == SocketModes::kCorked || (flags & MSG_MORE) != 0;
   const bool held = !corked && combines == SocketModes::kAtOnce &&
                     total(pieces, count) - skip <= held_sends::kMostBytes &&
-                    ((flags & MSG_DONTWAIT) != 0 || socket.modes.is_nonblocking()) && held_sends::may_hold();
+                    socket.modes.returns_at_once(fd, flags) && held_sends::may_hold();
   lane.tx.cork(corked || held);
   bytes = static_cast<ssize_t>(lane.tx.write(pieces, count, skip, combines != SocketModes::kAtOnce || corked));
   if (held && lane.tx.holds()) held_sends::add(*socket.link.end);

@@ -41,9 +41,6 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# A trial of routes begins anew in each case, whatever other cases have found.
-export SOVIA_REMEMBER=0
-
 ok() { echo "ok: $*"; }
 not_ok() {
   echo "not ok: $*"

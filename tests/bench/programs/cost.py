@@ -146,7 +146,7 @@ def measure(row, runs, work):
             for at in range(len(COST_WAYS)):
                 way, switches = COST_WAYS[(run + at) % len(COST_WAYS)]
                 port += 2
-                lab.environment = way.environment({'SOVIA_REMEMBER': '0', **switches})
+                lab.environment = way.environment(switches)
                 samples[way.key].append(sample(lab, row, way, port, work))
     return samples
 

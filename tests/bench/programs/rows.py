@@ -8,7 +8,6 @@ from servers import Pgbench, Proxied, Rsync, Scp
 
 WITHOUT_LOCAL = {'SOVIA_LOCAL': '0'}
 UDP = {'SOVIA_UDP': '1'}
-FORGETFUL = {'SOVIA_REMEMBER': '0'}  # as in a program's first run
 
 
 @dataclass
@@ -38,13 +37,10 @@ ROWS = _rows(
     ('redis-1', 'redis, 1 client, GET', 'k/s', Redis(1, 40_000)),
     ('redis-busy', 'redis, 1 client, GET, beside two busy loops', 'k/s', Crowded(Redis(1, 30_000))),
     ('redis-50', 'redis, 50 clients, GET', 'k/s', Redis(50, 100_000)),
-    ('redis-50-first', 'the same with SOVIA_REMEMBER=0', 'k/s', Redis(50, 100_000), FORGETFUL),
     ('redis-pipeline', 'redis, 50 clients, GET, pipelines of 16', 'k/s', Redis(50, 1_000_000, pipeline=16)),
     ('nginx-1', 'nginx, 1 KB, wrk with 1 connection', 'k/s', Wrk(1024, 1)),
     ('nginx-16', 'nginx, 1 KB, 16 connections', 'k/s', Wrk(1024, 16)),
-    ('nginx-16-first', 'the same with SOVIA_REMEMBER=0', 'k/s', Wrk(1024, 16), FORGETFUL),
     ('nginx-256', 'nginx, 1 KB, 256 connections', 'k/s', Wrk(1024, 256)),
-    ('nginx-256-first', 'the same with SOVIA_REMEMBER=0', 'k/s', Wrk(1024, 256), FORGETFUL),
     ('nginx-64k', 'nginx, 64 KB, 16 connections', 'k/s', Wrk(64 << 10, 16)),
     ('nginx-100k', 'nginx, 100 KB, 32 connections', 'k/s', Wrk(100 << 10, 32)),
     ('curl', 'curl, 100 MB from nginx', 's', Curl(100 << 20)),

@@ -43,12 +43,13 @@ class HeldSends : public testing::Test {
     pollfd at{fd_, POLLIN, 0};
     sovia_poll(&at, 1, 0);
   }
-  // Sends and waits until the sends are held; a busy machine may take the processor away in between. False: never.
+  // Sends twice and waits until the sends are held; a busy machine may take the processor away in between. False: never.
   bool learn() {
     for (int n = 0; n < 100'000; ++n) {
       const std::uint64_t before = packets();
       send("x");
       if (packets() == before) return true;
+      send("y");
       wait();
       connection_.settle();
       connection_.lane_takes();
@@ -66,6 +67,17 @@ TEST_F(HeldSends, LeaveAtOnceAtFirst) {
   EXPECT_EQ(packets(), before + 1);
   send("body");
   EXPECT_EQ(packets(), before + 2);
+}
+
+TEST_F(HeldSends, AreNoneWhereEachWaitHasOneSend) {
+  for (int n = 0; n < 200; ++n) {
+    const std::uint64_t before = packets();
+    send("x");
+    ASSERT_EQ(packets(), before + 1) << "held, as " << n << " before";
+    wait();
+    connection_.settle();
+    connection_.lane_takes();
+  }
 }
 
 TEST_F(HeldSends, AreOnePacketWhenTheThreadWaits) {
