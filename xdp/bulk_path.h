@@ -6,6 +6,9 @@
 #ifndef VIADUCT_XDP_BULK_PATH_H
 #define VIADUCT_XDP_BULK_PATH_H
 
+#include <sys/uio.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -18,9 +21,16 @@ class BulkPath {
  public:
   virtual ~BulkPath() = default;
 
+  // Makes a frame for a train one that may go as others do.
+  using Prepare = void (*)(Frame& frame);
+
   // As Port::submit(), for frames of payload_limit() bytes and frames that must not overtake these: they may go by
-  // another path, in this order.
-  virtual void submit_bulk(std::span<const Frame> frames) = 0;
+  // another path, in this order. `prepare`: for those that do not.
+  virtual void submit_bulk(std::span<const Frame> frames, Prepare prepare) = 0;
+
+  // As submit_bulk(), for a frame by train that begins with `head` and goes on with `pieces`, which lie where they are until
+  // flush(). A frame that can't be sent so is lost. False, and nothing done: the path takes none, or not so many pieces.
+  virtual bool submit_pieces(std::span<const std::byte> head, std::span<const iovec> pieces) = 0;
 
   // As Port::mtu(), for frames of long messages to this address. It is more if they need not leave the host (such a
   // frame is had by reserve_for()), and less where a path for them adds headers of its own.
@@ -46,7 +56,13 @@ class NoBulkPath final : public BulkPath {
  public:
   explicit NoBulkPath(Port& port) : port_(port) {}
 
-  void submit_bulk(std::span<const Frame> frames) override { port_.submit(frames); }
+  void submit_bulk(std::span<const Frame> frames, Prepare prepare) override {
+    for (Frame frame : frames) {
+      prepare(frame);
+      port_.submit({&frame, 1});
+    }
+  }
+  bool submit_pieces(std::span<const std::byte>, std::span<const iovec>) override { return false; }
   std::uint32_t payload_limit(const MacAddress&) const override { return port_.mtu(); }
   bool reserve_for(const MacAddress&, std::uint32_t, Frame&) override { return false; }
   TrainAddress train_address() const override { return {}; }

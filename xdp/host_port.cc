@@ -172,9 +172,11 @@ void HostPort::flush() {
   bulk_path_.flush();
 }
 
-void HostPort::HostBulkPath::submit_bulk(std::span<const Frame> frames) {
-  for (const Frame& frame : frames) {
+void HostPort::HostBulkPath::submit_bulk(std::span<const Frame> frames, Prepare prepare) {
+  prepare_ = prepare;
+  for (Frame frame : frames) {
     if (trains_ == nullptr || port_.way_of(frame) != Way::kUplink) {
+      prepare(frame);
       port_.submit({&frame, 1});
     } else if (!trains_->add(frame)) {
       // Frames that were submitted before must arrive before.
@@ -188,7 +190,10 @@ void HostPort::HostBulkPath::submit_bulk(std::span<const Frame> frames) {
 void HostPort::HostBulkPath::flush_train() {
   const std::span<const Frame> frames = trains_->waiting();
   if (trains_->send()) return port_.uplink_->cancel(frames);
-  port_.uplink_->submit(frames);
+  for (Frame frame : frames) {
+    prepare_(frame);
+    port_.uplink_->submit({&frame, 1});
+  }
   port_.uplink_->flush();
 }
 

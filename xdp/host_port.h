@@ -81,7 +81,9 @@ class HostPort final : public Port {
    public:
     explicit HostBulkPath(HostPort& port) : port_(port) {}
 
-    void submit_bulk(std::span<const Frame> frames) override;
+    void submit_bulk(std::span<const Frame> frames, Prepare prepare) override;
+    // The data is in the memory of other processes.
+    bool submit_pieces(std::span<const std::byte>, std::span<const iovec>) override { return false; }
     std::uint32_t payload_limit(const MacAddress& to) const override {
       return trains_ != nullptr && trains_->knows(to) ? trains_->payload_limit() : port_.mtu();
     }
@@ -102,7 +104,7 @@ class HostPort final : public Port {
     const TrainSocket* trains() const { return trains_.get(); }
     void open(std::unique_ptr<TrainSocket> trains) { trains_ = std::move(trains); }
     void flush() {
-      if (trains_ != nullptr && !trains_->waiting().empty()) flush_train();
+      if (trains_ != nullptr && trains_->has_waiting()) flush_train();
     }
     // To be called in each round: whether it is time to look for a train.
     bool is_due();
@@ -116,7 +118,8 @@ class HostPort final : public Port {
 
     HostPort& port_;
     std::unique_ptr<TrainSocket> trains_;
-    std::uint32_t rounds_ = 0;  // without a look at trains
+    Prepare prepare_ = nullptr;  // of the frames of the train that waits
+    std::uint32_t rounds_ = 0;   // without a look at trains
   };
 
   enum class Way : std::uint8_t { kUplink, kSelf, kChild };

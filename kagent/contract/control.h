@@ -216,7 +216,7 @@ struct HelloAnswer {
   std::uint32_t keepalive_ms, peer_timeout_ms, stopped_peer_ms;
   std::uint32_t granted_vis, granted_cqs, granted_slots, granted_regions, granted_ptags,
       granted_peers, granted_requests, granted_goodbyes, granted_held;
-  std::uint32_t checksum;     // 1: ask for a checksum on data
+  std::uint32_t checksum;     // 1: ask for a checksum on data, 2: also on what goes by train
   std::uint64_t granted_segment_bytes;
 };
 static_assert(sizeof(HelloAnswer) <= kMaxMessageBytes);

@@ -42,6 +42,7 @@ inline StackLimits granted_limits(const control::HelloAnswer& answer) {
   out.peer_timeout_ns = answer.peer_timeout_ms * kNsPerMillisecond;
   out.stopped_peer_ns = answer.stopped_peer_ms * kNsPerMillisecond;
   out.checksum = answer.checksum != 0;
+  out.train_checksum = answer.checksum == 2;
   return out;
 }
 

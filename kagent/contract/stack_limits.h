@@ -27,6 +27,7 @@ struct StackLimits {
   std::uint64_t peer_timeout_ns = 3'000'000'000;  // silence after which it is given up ...
   std::uint64_t stopped_peer_ns = 3'600'000'000'000;  // ... if its host says that it is stopped
   bool checksum = true;                      // ask for a checksum on data
+  bool train_checksum = false;               // also on data that goes by train
 };
 
 }  // namespace viaduct

@@ -23,7 +23,8 @@ static_assert(kHost == 0);
 static_assert(kConnectBodyMaxBytes == kDiscriminators + 2 * kMaxDiscriminatorBytes);
 
 constexpr std::uint8_t kKnownRdmaFlags =
-    kRdmaWriteEnabled | kRdmaReadEnabled | kPeerToPeer | kAsksForChecksum | kTakesBundles;
+    kRdmaWriteEnabled | kRdmaReadEnabled | kPeerToPeer | kAsksForChecksum | kTakesBundles |
+    kTakesPlainTrains;
 
 // Offsets in a NameBody.
 constexpr std::size_t kNameLength = 4;

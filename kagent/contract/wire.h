@@ -33,7 +33,8 @@
 // All fields are in network byte order. Frames shorter than the Ethernet minimum are padded, so
 // `payload length` and not the frame's length says where the payload ends.
 //
-// Every frame has the checksum but data of connections that have agreed to go without. The
+// Every frame has the checksum but data of connections that have agreed to go without, for all of it or for what goes by
+// train, whose UDP datagrams have a checksum of their own. The
 // addresses are not in it: ports may change them on the way. The stack knows which they must be.
 #ifndef VIADUCT_KAGENT_CONTRACT_WIRE_H
 #define VIADUCT_KAGENT_CONTRACT_WIRE_H
@@ -194,6 +195,9 @@ bool intact(const Decoded& decoded);
 // Where the content of a frame that encode() has made ends, without padding.
 std::size_t end_of(std::span<const std::byte> frame);
 
+// Gives a data frame without a checksum one; there must be room behind its content.
+void add_checksum(Frame& frame);
+
 // Writes a frame's checksum anew after the frame was changed; its header says where the checksum goes.
 void seal(std::span<std::byte> frame);
 
@@ -217,7 +221,8 @@ struct ConnectBody {
   std::uint16_t credit = 0;    // on Unreliable Delivery, in frames: what the sender has room for at any
                                // time; in the header's window field, see credit_grants.h
   std::uint8_t rdma_flags;     // bit 0: write enabled, bit 1: read enabled, bit 2: peer to peer,
-                               // bit 3: asks for checksums, bit 4: takes bundles
+                               // bit 3: asks for checksums, bit 4: takes bundles,
+                               // bit 5: takes trains of data without checksums
   std::uint8_t local_length = 0;   // bytes of the sender's discriminator
   std::uint8_t remote_length = 0;  // bytes of the receiver's discriminator
   std::array<std::byte, kMaxDiscriminatorBytes> local{};
@@ -228,6 +233,7 @@ inline constexpr std::uint8_t kRdmaReadEnabled = 2;
 inline constexpr std::uint8_t kPeerToPeer = 4;
 inline constexpr std::uint8_t kAsksForChecksum = 8;  // of data; given if either side asks
 inline constexpr std::uint8_t kTakesBundles = 16;
+inline constexpr std::uint8_t kTakesPlainTrains = 32;  // data by train has no checksums if both sides take it so
 inline constexpr std::size_t kConnectBodyMaxBytes = 37 + 2 * kMaxDiscriminatorBytes;
 // Where in the frame ConnectBody::host lies: the egress filter of granted ports checks it there.
 inline constexpr std::size_t kConnectHostOffset = kEthernetBytes + kHeaderBytes;
@@ -428,6 +434,16 @@ inline std::size_t end_of(std::span<const std::byte> frame) {
   const std::byte* const p = frame.data() + kEthernetBytes;
   const bool checked = has_checksum(static_cast<Type>(p[1]), load16(p + 2));
   return kEthernetBytes + kHeaderBytes + load16(p + 36) + (checked ? kChecksumBytes : 0);
+}
+
+inline void add_checksum(Frame& frame) {
+  std::byte* const p = frame.data + kEthernetBytes;
+  const std::uint16_t flags = load16(p + 2);
+  if (has_checksum(static_cast<Type>(p[1]), flags)) return;
+  store16(p + 2, flags | kFlagChecked);
+  const std::size_t bytes = kHeaderBytes + load16(p + 36);
+  store32(p + bytes, crc32c(p, bytes));
+  frame.length = std::max(frame.length, static_cast<std::uint32_t>(kEthernetBytes + bytes + kChecksumBytes));
 }
 
 inline std::uint32_t move_to_front(std::byte* frame, const Decoded& decoded) {

@@ -39,11 +39,11 @@ std::uint16_t Acknowledger<Platform>::receive_window() const {
   return static_cast<std::uint16_t>(std::min(room, kWindow));
 }
 
-// Notes that a frame was taken; `now`: the peer waits for the acknowledgement, or there is a gap.
+// Notes that frames were taken; `now`: the peer waits for the acknowledgement, or there is a gap.
 template <class Platform>
-void Acknowledger<Platform>::note_ack_due(ViIndex i, bool now) {
+void Acknowledger<Platform>::note_ack_due(ViIndex i, bool now, std::uint32_t frames) {
   Vi& vi = vis_[i];
-  const bool is_first = vi.ack.unacknowledged++ == 0;  // since data went back, behind which the VI may still be listed
+  const bool is_first = std::exchange(vi.ack.unacknowledged, vi.ack.unacknowledged + frames) == 0;  // since data went back, behind which the VI may still be listed
   std::uint64_t wait = vi.rx.in_message != 0 ? kUnasked : kUnaskedEnd;
   if (now) {
     if (vi.ack.ack_time != 0) {

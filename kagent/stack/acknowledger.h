@@ -30,7 +30,7 @@ class Acknowledger : private ViTable {
       : ViTable(tables), held_limit_(tables.held_limit), address_(tables.address),
         ether_type_(tables.ether_type), frames_out_(frames_out), credit_grants_(credit_grants) {}
 
-  inline void note_ack_due(ViIndex vi, bool now);
+  inline void note_ack_due(ViIndex vi, bool now, std::uint32_t frames = 1);
   inline unsigned send_due_acks();
   // When the next acknowledgement is due; TimerWheel::kNever: none is.
   std::uint64_t next_due() const;

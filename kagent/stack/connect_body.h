@@ -11,7 +11,7 @@
 namespace viaduct {
 
 inline wire::ConnectBody body_of(const state::Vi& vi, std::uint32_t vi_index,
-                                 const MacAddress& host, std::uint32_t mtu, bool checksum) {
+                                 const MacAddress& host, std::uint32_t mtu, bool checksum, bool train_checksum) {
   wire::ConnectBody body{};
   body.host = host;
   body.request = vi.link.request;
@@ -24,7 +24,8 @@ inline wire::ConnectBody body_of(const state::Vi& vi, std::uint32_t vi_index,
   body.rdma_flags = static_cast<std::uint8_t>((vi.link.peer_to_peer ? wire::kPeerToPeer : 0) |
                                               (vi.enable_write ? wire::kRdmaWriteEnabled : 0) |
                                               (vi.enable_read ? wire::kRdmaReadEnabled : 0) |
-                                              (checksum ? wire::kAsksForChecksum : 0) | wire::kTakesBundles);
+                                              (checksum ? wire::kAsksForChecksum : 0) |
+                                              (train_checksum ? 0 : wire::kTakesPlainTrains) | wire::kTakesBundles);
   return body;
 }
 

@@ -255,7 +255,7 @@ void Connections<Platform>::send_connect_accept(ViIndex i) {
   Vi& vi = vis_[i];
   Frame frame;
   if (!frames_out_.reserve_frame(frame)) return;
-  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_, limits_.checksum);
+  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_, limits_.checksum, limits_.train_checksum);
   body.request = vi.link.remote_request;
   wire::Header header{};
   header.type = Type::kConnectAccept;

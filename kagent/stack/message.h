@@ -64,8 +64,13 @@ inline std::uint16_t wire_op(std::uint16_t op) {
   }
 }
 
-inline std::uint16_t checked_flag(const state::Vi& vi) {
-  return vi.tx.checked != 0 ? wire::kFlagChecked : std::uint16_t{0};
+// Whether data that goes this way has a checksum. A datagram of a train has one of its own.
+inline bool is_checked(const state::Vi& vi, bool by_train) {
+  return vi.tx.checked != 0 && !(by_train && vi.tx.plain_trains != 0);
+}
+
+inline std::uint16_t checked_flag(const state::Vi& vi, bool by_train) {
+  return is_checked(vi, by_train) ? wire::kFlagChecked : std::uint16_t{0};
 }
 
 // Whether frames that went by train have not been acknowledged.

@@ -100,6 +100,7 @@ bool PeerTable<Platform>::link(ViIndex i, const MacAddress& address, const wire:
   // Frames to this stack itself never leave its memory and need no checksum.
   vi.tx.checked = address != address_ &&
                (limits_.checksum || (body.rdma_flags & wire::kAsksForChecksum) != 0);
+  vi.tx.plain_trains = !limits_.train_checksum && (body.rdma_flags & wire::kTakesPlainTrains) != 0;
   vi.tx.bundled = address != address_ && (body.rdma_flags & wire::kTakesBundles) != 0;
   if (same_host) take_local_path(vi);
   vi.rx.receive_next = body.first_psn;

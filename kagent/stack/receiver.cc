@@ -127,6 +127,8 @@ void Receiver<Platform>::on_reliable_data(ViIndex i, const wire::Decoded& frame,
       vi.ack.ack_gap = 1;
     }
     acknowledger_.note_ack_due(i, (header.flags & wire::kFlagAckNow) != 0);
+    constexpr unsigned kOthers = wire::kFlagFirst | wire::kFlagAckNow | wire::kFlagPacked | wire::kFlagChecked;
+    if (vi.rx.in_message != 0 && vi.rx.held_count == 0 && (header.flags & kOthers) == 0) run_ = {i, frame.payload.data(), static_cast<std::uint32_t>(frame.payload.size())};
     return;
   }
   if (static_cast<std::int32_t>(ahead) < 0) {
@@ -137,6 +139,58 @@ void Receiver<Platform>::on_reliable_data(ViIndex i, const wire::Decoded& frame,
   // Either way the peer should know what we have.
   vi.ack.ack_gap = 1;
   acknowledger_.note_ack_due(i, false);
+}
+
+namespace {
+
+// Whether a frame begins with this head.
+inline bool begins_with(const std::byte* frame, const std::byte* head, std::size_t bytes) {
+  std::uint64_t differs = 0, one, other;
+  std::size_t at = 0;
+  for (; at + sizeof one <= bytes; at += sizeof one) {
+    std::memcpy(&one, frame + at, sizeof one);
+    std::memcpy(&other, head + at, sizeof other);
+    differs |= one ^ other;
+  }
+  std::memcpy(&one, frame + bytes - sizeof one, sizeof one);
+  std::memcpy(&other, head + bytes - sizeof other, sizeof other);
+  return (differs | (one ^ other)) == 0;
+}
+
+}  // namespace
+
+template <class Platform>
+unsigned Receiver<Platform>::take_run(const Frame& before, std::span<const Frame> next) {
+  constexpr std::size_t kPsn = wire::kEthernetBytes + 16, kOffset = wire::kEthernetBytes + 28;
+  const ViIndex i = run_.vi;
+  Vi& vi = vis_[i];
+  const bool is_write = vi.rx.message_op == wire::kOpRdmaWrite;
+  Target target;
+  if (!is_write) {
+    if (vi.rx.message_op != wire::kOpSend || !load_target(vi, vi.rx.receive_slot, 0, target)) return 0;
+    if (vi.rx.redirect == Redirect::kPending) [[unlikely]] redirected(vi, target);
+  }
+  std::byte head[kHead];
+  std::memcpy(head, before.data, sizeof head);
+  const std::uint32_t bytes = run_.bytes;
+  unsigned n = 0;
+  for (const Frame& frame : next) {
+    const std::uint32_t offset = vi.rx.message_received;
+    wire::store32(head + kPsn, vi.rx.receive_next);
+    wire::store32(head + kOffset, offset);
+    if (frame.length != before.length || offset + bytes >= vi.rx.message_length || !begins_with(frame.data, head, sizeof head)) {
+      break;
+    }
+    const std::span<const std::byte> data{frame.data + kHead, bytes};
+    is_write ? placer_.place_at(i, vi.rx.rdma_address + offset, data, false) : placer_.place(i, target, offset, data);
+    vi.rx.message_received += bytes;
+    ++vi.rx.receive_next;
+    ++n;
+  }
+  if (n == 0) return 0;
+  root_->counters.data_frames_received += n;
+  acknowledger_.note_ack_due(i, false, n);
+  return n;
 }
 
 template <class Platform>

@@ -56,6 +56,14 @@ class Receiver : private ViTable {
   vip::Return unredirect(std::uint32_t vi, std::uint32_t generation);
   inline void on_reliable_data(ViIndex vi, const wire::Decoded& frame, const Frame& raw,
                                bool& keep);
+  // Takes frames behind `before`, the last one that was taken, as long as each differs from the one before it in nothing but its
+  // PSN and offset, as frames in the middle of a message do: all that the full way looks at has been looked at then.
+  // Returns how many. `next` came the same way as `before`.
+  bool may_run(const Frame& before) const {
+    return run_.vi != state::kNone && run_.payload == before.data + kHead && before.length == kHead + run_.bytes;
+  }
+  unsigned take_run(const Frame& before, std::span<const Frame> next);
+  void end_run() { run_.vi = state::kNone; }
   void drop_held(ViIndex vi);
   void finish_read(ViIndex vi, state::InFlight& read);
   void on_unreliable_data(ViIndex vi, const wire::Decoded& frame);
@@ -117,6 +125,14 @@ class Receiver : private ViTable {
   SendCredit<Platform>& send_credit_;
   LossRecovery<Platform>& loss_recovery_;
   Placer<Platform>& placer_;
+  static constexpr std::size_t kHead = wire::kEthernetBytes + wire::kHeaderBytes;
+  // The frame that was taken last, if its message goes on behind it.
+  struct Run {
+    ViIndex vi = state::kNone;
+    const std::byte* payload = nullptr;
+    std::uint32_t bytes = 0;
+  };
+  Run run_;
   std::uint32_t packed_index_ = 0;  // of the message that is being taken, in its frame
 };
 

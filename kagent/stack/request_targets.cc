@@ -31,7 +31,7 @@ void RequestTargets<Platform>::send_connect_request(ViIndex i, state::Asked& to)
   if (to.unanswered != 0xff) ++to.unanswered;
   Frame frame;
   if (!frames_out_.reserve_frame(frame)) return;
-  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_, limits_.checksum);
+  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_, limits_.checksum, limits_.train_checksum);
   const state::Attempt& attempt = attempts_[i];
   body.local_length = static_cast<std::uint8_t>(attempt.local.discriminator_length);
   body.remote_length = static_cast<std::uint8_t>(attempt.remote.discriminator_length);

@@ -149,9 +149,22 @@ unsigned BasicStack<Platform>::receive_frames() {
     if (i + 1 < count) __builtin_prefetch(burst_[i + 1].data);
     dispatch(burst_[i], keep);
     if (!keep) parts_.receiver.give_back(burst_[i]);
+    if (parts_.receiver.may_run(burst_[i])) i += take_run(i, count);
+    parts_.receiver.end_run();
   }
   if (count != 0) parts_.placer.flush_placement();
   return static_cast<unsigned>(count);
+}
+
+// Takes frames of a train that go on behind frame `i` of the burst. Returns how many.
+template <class Platform>
+unsigned BasicStack<Platform>::take_run(std::size_t i, std::size_t count) {
+  if (environment_.late != 0 || !port_.bulk_path().came_by_train(burst_[i])) return 0;
+  std::size_t end = i + 1;
+  while (end != count && port_.bulk_path().came_by_train(burst_[end])) ++end;
+  const unsigned taken = parts_.receiver.take_run(burst_[i], {burst_ + i + 1, end - i - 1});
+  for (unsigned n = 1; n <= taken; ++n) parts_.receiver.give_back(burst_[i + n]);
+  return taken;
 }
 
 template <class Platform>
@@ -192,7 +205,7 @@ bool BasicStack<Platform>::is_taken(wire::Malformed malformed, const wire::Decod
 template <class Platform>
 void BasicStack<Platform>::on_bundled(const wire::Decoded& decoded, const Frame& frame, bool& keep) {
   if (decoded.header.type == wire::Type::kAck) return on_ack(decoded);
-  if (const state::Vi* const vi = admit(decoded); vi != nullptr) on_data(*vi, decoded, frame, keep);
+  if (const state::Vi* const vi = admit(decoded, frame); vi != nullptr) on_data(*vi, decoded, frame, keep);
 }
 
 template <class Platform>
@@ -414,15 +427,15 @@ void BasicStack<Platform>::on_probe(const wire::Decoded& frame) {
 // The VI that a data frame is for; nullptr: none takes it. All that a frame tells of its peer and its path is done
 // before the receiver gets it.
 template <class Platform>
-state::Vi* BasicStack<Platform>::admit(const wire::Decoded& frame) {
+state::Vi* BasicStack<Platform>::admit(const wire::Decoded& frame, const Frame& raw) {
   state::Vi* const vi = parts_.peer_table.vi_for(frame, true);
   if (vi == nullptr) {
     parts_.disconnects.send_reset(frame);
     return nullptr;
   }
   // Frames must be checked on the network path only: a peer on this host may have taken the local path already.
-  if (vi->tx.checked != 0 && (frame.header.flags & wire::kFlagChecked) == 0 &&
-      vi->tx.path == state::Path::kNetwork) [[unlikely]] {
+  if (vi->tx.checked != 0 && (frame.header.flags & wire::kFlagChecked) == 0 && vi->tx.path == state::Path::kNetwork &&
+      is_checked(*vi, port_.bulk_path().came_by_train(raw))) [[unlikely]] {
     ++root_->counters.drop_checksum;
     return nullptr;
   }

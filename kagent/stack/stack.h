@@ -117,7 +117,8 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   void fire(std::uint32_t timer);
   void on_ack(const wire::Decoded& frame);
   [[gnu::noinline, gnu::cold]] unsigned complete_late();
-  inline state::Vi* admit(const wire::Decoded& frame);
+  [[gnu::noinline]] unsigned take_run(std::size_t i, std::size_t count);
+  inline state::Vi* admit(const wire::Decoded& frame, const Frame& raw);
   inline void on_data(const state::Vi& vi, const wire::Decoded& frame, const Frame& raw, bool& keep);
   void on_probe(const wire::Decoded& frame);
   inline void ring_send(ViIndex vi);

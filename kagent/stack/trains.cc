@@ -147,7 +147,7 @@ void Trains<Platform>::try_out(const Vi& vi, std::uint32_t token) {
     frame.length = std::max(static_cast<std::uint32_t>(length), std::min(frame.length, whole));
     std::memset(frame.data + length, 0, frame.length - length);
   }
-  bulk_path_.submit_bulk({frames, count});
+  bulk_path_.submit_bulk({frames, count}, wire::add_checksum);
   frames_out_.note_submitted();
 }
 

@@ -134,13 +134,18 @@ void Transmitter<Platform>::submit(Vi& vi, std::span<const Frame> frames, std::u
 template <class Platform>
 void Transmitter<Platform>::submit_by_train(Vi& vi, std::span<const Frame> frames,
                                             std::uint32_t end_psn) {
-  const auto count = static_cast<std::uint32_t>(frames.size());
+  note_train(vi, end_psn, static_cast<std::uint32_t>(frames.size()));
+  bulk_path_.submit_bulk(frames, wire::add_checksum);
+}
+
+// Notes that the `count` frames before `end_psn` go by train.
+template <class Platform>
+void Transmitter<Platform>::note_train(Vi& vi, std::uint32_t end_psn, std::uint32_t count) {
   std::uint32_t begin = vi.tx.train_frames != 0 ? train_begin(vi) : end_psn - count;
   if (static_cast<std::int32_t>(vi.tx.send_una - begin) > 0) begin = vi.tx.send_una;
   vi.tx.train_frames = static_cast<std::uint16_t>(end_psn - begin);
   vi.tx.train_end = end_psn;
   root_->counters.train_frames_sent += count;
-  bulk_path_.submit_bulk(frames);
 }
 
 template <class Platform>
@@ -151,7 +156,7 @@ void Transmitter<Platform>::submit_packed(ViIndex i, Frame& frame, std::uint32_t
   header.type = wire::Type::kData;
   acknowledger_.fill_header(vi, header);
   header.flags = wire::kFlagPacked | wire::kFlagFirst | wire::kFlagLast | wire::kOpSend;
-  header.flags |= checked_flag(vi);
+  header.flags |= checked_flag(vi, by_train);
   if (ask) header.flags |= wire::kFlagAckNow;
   header.psn = psn;
   header.message_length = static_cast<std::uint32_t>(bytes);
@@ -486,34 +491,100 @@ bool Transmitter<Platform>::read_data(ViIndex i, const Message& message, std::ui
                                    {remote, remotes}, {local, locals});
 }
 
-// Writes the headers of frames from number `first` on, whose data is there.
+// The header of frames of a message; at() makes it that of one frame.
 template <class Platform>
-void Transmitter<Platform>::write_headers(Vi& vi, const Message& message, std::uint32_t first,
-                                          std::uint32_t first_psn, bool ask, std::span<Frame> frames) {
-  const std::uint32_t all = message.frames();
-  const auto n = static_cast<unsigned>(frames.size());
-  wire::Header header{};
-  header.type = wire::Type::kData;
-  acknowledger_.fill_header(vi, header);
-  header.message_length = message.length;
-  const std::uint16_t op = wire_op(message.op);
-  for (unsigned f = 0; f < n; ++f) {
-    const std::uint32_t number = first + f;
-    header.flags = op | checked_flag(vi);
-    if (number == 0) header.flags |= wire::kFlagFirst;
-    if (message.flags & layout::kSlotImmediate) {
-      header.flags |= wire::kFlagImmediate;
+struct Transmitter<Platform>::Head {
+  Head(const Vi& vi, const Message& message, std::uint32_t first_psn, bool by_train)
+      : message(message), first_psn(first_psn), last(message.frames() - 1),
+        flags(static_cast<std::uint16_t>(wire_op(message.op) | checked_flag(vi, by_train))) {
+    header.type = wire::Type::kData;
+    header.message_length = message.length;
+    if ((message.flags & layout::kSlotImmediate) != 0) {
+      flags |= wire::kFlagImmediate;
       header.immediate = message.immediate;
     }
-    if (number + 1 == all) header.flags |= wire::kFlagLast;
+  }
+  const wire::Header& at(std::uint32_t number, bool ask) {
+    header.flags = flags;
+    if (number == 0) header.flags |= wire::kFlagFirst;
+    if (number == last) header.flags |= wire::kFlagLast;
+    if (ask) header.flags |= wire::kFlagAckNow;
     header.psn = first_psn + number;
     header.offset = message.data_begin(number);
     header.payload_length = static_cast<std::uint16_t>(message.data_end(number) - header.offset +
                                                        (number == 0 ? message.prefix : 0));
-    if (f + 1 == n && ask) header.flags |= wire::kFlagAckNow;
-    frames[f].length = static_cast<std::uint32_t>(
-        wire::encode(header, vi.link.peer_address, address_, ether_type_, frames[f].data));
+    return header;
   }
+
+  wire::Header header{};
+  const Message& message;
+  const std::uint32_t first_psn, last;
+  std::uint16_t flags;
+};
+
+// Writes the headers of frames from number `first` on, whose data is there.
+template <class Platform>
+void Transmitter<Platform>::write_headers(Vi& vi, const Message& message, std::uint32_t first,
+                                          std::uint32_t first_psn, bool ask, bool by_train, std::span<Frame> frames) {
+  const auto n = static_cast<unsigned>(frames.size());
+  Head head(vi, message, first_psn, by_train);
+  acknowledger_.fill_header(vi, head.header);
+  for (unsigned f = 0; f < n; ++f) {
+    frames[f].length = static_cast<std::uint32_t>(wire::encode(head.at(first + f, f + 1 == n && ask), vi.link.peer_address,
+                                                               address_, ether_type_, frames[f].data));
+  }
+}
+
+// Where the data of a message's frame lies in the program. Returns how many pieces it has; more than there is room for: it can't
+// be said so.
+inline std::size_t pieces_of(const Message& message, std::uint32_t begin, std::uint32_t end, std::span<iovec> out) {
+  std::size_t count = 0;
+  std::uint32_t offset = 0;
+  for (unsigned s = message.first_segment; s < message.segment_count && offset < end; ++s) {
+    const layout::Segment& segment = message.segments[s];
+    const std::uint32_t from = std::max(begin, offset), to = std::min(end, offset + segment.length);
+    offset += segment.length;
+    if (from >= to) continue;
+    if (count == out.size()) return count + 1;
+    out[count++] = {reinterpret_cast<void*>(segment.address + (from - (offset - segment.length))), to - from};
+  }
+  return count;
+}
+
+// On Unreliable Delivery a send is done, and its data may change, before the train has left.
+template <class Platform>
+bool Transmitter<Platform>::may_send_in_place(const Vi& vi, const Message& message) const {
+  return message.inline_data == nullptr && vi.reliability != vip::kUnreliable && !is_checked(vi, true) &&
+         environment_.shares_memory(vi.program);
+}
+
+// Sends frames of a message by train as they lie in the program, without a copy of their own. Returns how many: the first that
+// can't be sent so ends them.
+template <class Platform>
+unsigned Transmitter<Platform>::send_in_place(ViIndex i, const Message& message, std::uint32_t first, std::uint32_t first_psn,
+                                              unsigned count, bool ask) {
+  constexpr std::size_t kMostPieces = 8, kAround = wire::kEthernetBytes + wire::kHeaderBytes;
+  Vi& vi = vis_[i];
+  Head head(vi, message, first_psn, true);
+  acknowledger_.fill_header(vi, head.header);
+  unsigned n = 0;
+  for (; n < count; ++n) {
+    const std::uint32_t number = first + n;
+    const wire::Header& header = head.at(number, n + 1 == count && ask);
+    iovec pieces[kMostPieces];
+    const std::size_t used = pieces_of(message, header.offset, message.data_end(number), pieces);
+    std::byte bytes[kAround + wire::kRdmaBytes];
+    const std::size_t prefix = number == 0 ? message.prefix : 0;
+    if (used > kMostPieces || kAround + header.payload_length < wire::kMinFrameBytes) break;
+    wire::encode(header, vi.link.peer_address, address_, ether_type_, bytes);
+    if (prefix != 0) wire::encode(message.remote, bytes + kAround);
+    if (!bulk_path_.submit_pieces({bytes, kAround + prefix}, {pieces, used})) break;
+  }
+  if (n == 0) return 0;
+  frames_out_.note_submitted();
+  note_train(vi, first_psn + first + n, n);
+  root_->counters.data_frames_sent += n;
+  return n;
 }
 
 // Builds and submits frames [first_frame, first_frame + count) of a message whose frame 0 has first_psn. `ask`:
@@ -524,6 +595,11 @@ Sent Transmitter<Platform>::send_frames(ViIndex i, const Message& message, std::
                                         std::uint32_t first_psn, unsigned count, bool ask,
                                         bool by_train, unsigned& sent) {
   Vi& vi = vis_[i];
+  if (by_train && may_send_in_place(vi, message)) {
+    frames_out_.end_bundle();
+    sent = send_in_place(i, message, first_frame, first_psn, count, ask);
+    if (sent != 0) return sent < count ? Sent::kSome : Sent::kAll;
+  }
   Frame frames[kBatch];
   unsigned n = 1;
   if (vi.tx.path == Path::kLocal) {
@@ -544,7 +620,7 @@ Sent Transmitter<Platform>::send_frames(ViIndex i, const Message& message, std::
     return environment_.postponed ? Sent::kSome : Sent::kUnreadable;
   }
   if (first_frame == 0 && message.prefix != 0) wire::encode(message.remote, payload_of(frames[0]));
-  write_headers(vi, message, first_frame, first_psn, ask, {frames, n});
+  write_headers(vi, message, first_frame, first_psn, ask, by_train, {frames, n});
   submit(vi, {frames, n}, first_psn + first_frame + n, by_train);
   root_->counters.data_frames_sent += n;
   return n < count ? Sent::kSome : Sent::kAll;

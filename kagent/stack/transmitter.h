@@ -76,7 +76,12 @@ class Transmitter : private ViTable, private Timers {
   [[gnu::always_inline]] inline bool read_data(ViIndex vi, const Message& message, std::uint32_t first,
                                                std::uint32_t first_psn, std::span<const Frame> frames);
   [[gnu::always_inline]] inline void write_headers(state::Vi& vi, const Message& message, std::uint32_t first,
-                                                   std::uint32_t first_psn, bool ask, std::span<Frame> frames);
+                                                   std::uint32_t first_psn, bool ask, bool by_train, std::span<Frame> frames);
+  struct Head;
+  bool may_send_in_place(const state::Vi& vi, const Message& message) const;
+  unsigned send_in_place(ViIndex vi, const Message& message, std::uint32_t first, std::uint32_t first_psn, unsigned count,
+                         bool ask);
+  void note_train(state::Vi& vi, std::uint32_t end_psn, std::uint32_t count);
   Sent send_frames(ViIndex vi, const Message& message, std::uint32_t first_frame,
                    std::uint32_t first_psn, unsigned count, bool ask, bool by_train, unsigned& sent);
   // A frame to be sent again: the slot of its work request or the response, and how that was sent.

@@ -34,6 +34,7 @@ enum class Losses : std::uint8_t { kNone, kLink, kQueue };
 struct ViTx {
   std::uint8_t listed;            // kOn...List
   std::uint8_t checked : 1;            // data has checksums
+  std::uint8_t plain_trains : 1;       // but not what goes by train
   std::uint8_t bundled : 1;            // the peer takes bundles
   std::uint8_t keeps_queue_short : 1;  // Delay::mode is kShort
   std::uint8_t doubts_train : 1;       // a timeout of frames that went by train, and none has come since

@@ -42,9 +42,12 @@ struct SimTrains {
   bool knows(const MacAddress& peer) const { return nic->has_train(peer); }
   std::uint32_t payload_limit() const { return nic->train_payload_limit(); }
   bool add(const Frame& frame) {
-    nic->submit_bulk({&frame, 1});
+    nic->submit_bulk({&frame, 1}, [](Frame&) {});
     return true;
   }
+  static constexpr std::size_t kMostPieces = 8;
+  bool add(std::span<const std::byte> head, std::span<const iovec> pieces) { return nic->submit_pieces(head, pieces); }
+  bool has_waiting() const { return false; }
   std::span<const Frame> waiting() const { return {}; }
   bool send() { return true; }
 };
@@ -63,14 +66,25 @@ class SimPaths final : public Port, public BulkPath, public GrantedPaths<SimQueu
   void submit(std::span<const Frame> frames) override {
     for (const Frame& frame : frames) GrantedPaths::submit({&frame, 1});
   }
-  void submit_bulk(std::span<const Frame> frames) override {
-    for (const Frame& frame : frames) {
+  void submit_bulk(std::span<const Frame> frames, Prepare prepare) override {
+    for (Frame frame : frames) {
       MacAddress to;
       std::copy_n(reinterpret_cast<const std::uint8_t*>(frame.data), to.size(), to.begin());
       const bool relayed = relays_ && to.back() == address().back();
       const bool by_train = nic().has_train(to) && !relayed;
-      by_train ? GrantedPaths::submit_bulk({&frame, 1}) : GrantedPaths::submit({&frame, 1});
+      if (by_train) {
+        GrantedPaths::submit_bulk({&frame, 1}, prepare);
+      } else {
+        prepare(frame);
+        GrantedPaths::submit({&frame, 1});
+      }
     }
+  }
+  bool submit_pieces(std::span<const std::byte> head, std::span<const iovec> pieces) override {
+    MacAddress to;
+    std::copy_n(reinterpret_cast<const std::uint8_t*>(head.data()), to.size(), to.begin());
+    const bool relayed = relays_ && to.back() == address().back();
+    return nic().has_train(to) && !relayed && GrantedPaths::submit_pieces(head, pieces);
   }
   void cancel(std::span<const Frame> frames) override {
     for (const Frame& frame : frames) GrantedPaths::cancel({&frame, 1});

@@ -240,20 +240,31 @@ void SimPort::submit(std::span<const Frame> frames) {
   }
 }
 
-void SimPort::submit_bulk(std::span<const Frame> frames) {
-  const std::size_t before = submitted_.size();
-  submit(frames);
-  for (std::size_t i = before; i < submitted_.size(); ++i) {
-    const auto* const to = reinterpret_cast<const std::uint8_t*>(transmit_.data(submitted_[i].id));
-    MacAddress address;
-    std::copy(to, to + address.size(), address.begin());
-    submitted_[i].by_train = trains_to_.contains(address);
-    if (!submitted_[i].by_train) continue;
+void SimPort::submit_bulk(std::span<const Frame> frames, Prepare prepare) {
+  for (Frame frame : frames) {
+    MacAddress to;
+    std::copy_n(reinterpret_cast<const std::uint8_t*>(frame.data), to.size(), to.begin());
+    const bool by_train = trains_to_.contains(to);
+    if (!by_train) prepare(frame);
+    submit({&frame, 1});
+    if (!by_train || submitted_.empty()) continue;
+    submitted_.back().by_train = true;
     ++by_train_;
-    if (submitted_[i].length > kEthernetBytes + mtu_ - kAroundTrainFrame) {
-      broken("submit_bulk", "reserved", "is too long", submitted_[i].id);
-    }
+    if (frame.length > kEthernetBytes + mtu_ - kAroundTrainFrame) broken("submit_bulk", "reserved", "is too long", frame.id);
   }
+}
+
+bool SimPort::submit_pieces(std::span<const std::byte> head, std::span<const iovec> pieces) {
+  Frame frame;
+  if (reserve({&frame, 1}) != 1) return false;
+  std::byte* to = std::copy(head.begin(), head.end(), frame.data);
+  for (const iovec& piece : pieces) {
+    const auto* const from = static_cast<const std::byte*>(piece.iov_base);
+    to = std::copy(from, from + piece.iov_len, to);
+  }
+  frame.length = static_cast<std::uint32_t>(to - frame.data);
+  submit_bulk({&frame, 1}, [](Frame&) {});
+  return true;
 }
 
 TrainAddress SimPort::train_address() const {
@@ -479,6 +490,17 @@ void SimNetwork::send_copies(const SimPort& from, SimPort& to, std::uint32_t pac
   }
 }
 
+namespace {
+
+// Whether a frame has a checksum of its own: all but data without the flag.
+bool has_checksum(std::span<const std::byte> frame) {
+  constexpr std::size_t kType = 15, kFlags = 17;
+  constexpr std::byte kData{1}, kChecked{0x80};
+  return frame.size() <= kFlags || frame[kType] != kData || (frame[kFlags] & kChecked) != std::byte{};
+}
+
+}  // namespace
+
 void SimNetwork::travel(const SimPort& from, const SimPort& to, std::uint32_t packet,
                         std::uint64_t arrival, bool by_train) {
   if (severed(from, to)) {
@@ -487,6 +509,11 @@ void SimNetwork::travel(const SimPort& from, const SimPort& to, std::uint32_t pa
   }
   const bool inside = options_.hosts_by_last_byte && from.address_.back() == to.address_.back();
   if (happens((by_train ? train_odds_ : odds_).corruption) && !inside) {
+    if (by_train && !has_checksum(packets_[packet].bytes)) {  // UDP's own finds it
+      ++counters_.corrupted;
+      lose(counters_.lost_fault, from.host_, to.host_, packets_[packet].bytes);
+      return;
+    }
     packet = corrupted_copy(packet, by_train ? options_.train_faults : options_.faults);
   } else {
     ++packets_[packet].users;

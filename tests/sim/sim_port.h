@@ -150,7 +150,8 @@ class SimPort final : public Port, public BulkPath {
   void release(std::span<const Frame> frames) override;
   std::size_t reserve(std::span<Frame> frames) override;
   void submit(std::span<const Frame> frames) override;
-  void submit_bulk(std::span<const Frame> frames) override;
+  void submit_bulk(std::span<const Frame> frames, Prepare prepare) override;
+  bool submit_pieces(std::span<const std::byte> head, std::span<const iovec> pieces) override;
   void cancel(std::span<const Frame> frames) override;
   void flush() override;
   std::uint32_t mtu() const override { return mtu_; }

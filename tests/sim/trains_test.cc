@@ -224,6 +224,27 @@ TEST_P(ReliableTrains, PartsThatAreLostAreSentAgain) {
   }
 }
 
+// Frames that came early and are kept are not to be passed over by those that are taken one behind the other, many at once where
+// the host was away.
+TEST_P(ReliableTrains, PartsThatComeEarlyAreTakenInTheirTurn) {
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + 10; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SimOptions options = with_trains(5'000, 9'000);
+    options.train_faults.reordering = 0.1;
+    Stream stream(seed, GetParam(), options);
+    ASSERT_TRUE(stream.pair.connect());
+    for (unsigned n = 0; n < 100; ++n) {
+      stream.pause_from = stream.pair.network.now() + 10'000 + stream.random.below(30'000);
+      stream.pause_until = stream.pause_from + 20'000 + stream.random.below(100'000);
+      stream.send_all(4);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    EXPECT_GT(stream.pair.b.stack->counters().frames_held, 100u);
+    EXPECT_EQ(stream.counters().connections_lost, 0u);
+    stream.end();
+  }
+}
+
 TEST_P(ReliableTrains, APathThatDiesIsLeftAndTriedAgain) {
   SimFaults dead;
   dead.loss = 1;

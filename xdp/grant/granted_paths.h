@@ -18,6 +18,7 @@
 #include <span>
 #include <utility>
 
+#include "xdp/bulk_path.h"
 #include "xdp/local/local_peers.h"
 #include "xdp/port.h"
 #include "xdp/xsk/system_calls.h"
@@ -49,14 +50,15 @@ class GrantedPaths {
     if (is_local(frames)) return local_->submit(frames.front());
     queue_.submit(frames);
   }
-  void submit_bulk(std::span<const Frame> frames);
+  void submit_bulk(std::span<const Frame> frames, BulkPath::Prepare prepare);
+  bool submit_pieces(std::span<const std::byte> head, std::span<const iovec> pieces);
   void cancel(std::span<const Frame> frames) {
     if (!is_local(frames)) queue_.cancel(frames);
   }
   void flush() {
     if (local_ != nullptr) wake_local();
     queue_.flush();
-    if (!trains_.waiting().empty()) [[unlikely]] flush_train();
+    if (trains_.has_waiting()) [[unlikely]] flush_train();
   }
 
   // Whether receive() would return something, or sent buffers wait for being taken back: one look
@@ -98,6 +100,7 @@ class GrantedPaths {
 
   Queue queue_;
   Trains trains_;
+  BulkPath::Prepare prepare_ = nullptr;  // of the frames of the train that waits
 
  private:
   // Frames from the kernel that are handed out behind what is in the rings.
@@ -200,7 +203,8 @@ std::size_t GrantedPaths<Queue, Trains>::receive_trains(std::span<Frame> frames)
 }
 
 template <class Queue, class Trains>
-void GrantedPaths<Queue, Trains>::submit_bulk(std::span<const Frame> frames) {
+void GrantedPaths<Queue, Trains>::submit_bulk(std::span<const Frame> frames, BulkPath::Prepare prepare) {
+  prepare_ = prepare;
   for (const Frame& frame : frames) {
     if (trains_.add(frame)) continue;
     // Frames that were submitted before must arrive before.
@@ -211,10 +215,22 @@ void GrantedPaths<Queue, Trains>::submit_bulk(std::span<const Frame> frames) {
 }
 
 template <class Queue, class Trains>
+bool GrantedPaths<Queue, Trains>::submit_pieces(std::span<const std::byte> head, std::span<const iovec> pieces) {
+  if (pieces.size() > Trains::kMostPieces) return false;
+  if (trains_.add(head, pieces)) return true;
+  queue_.flush();
+  flush_train();
+  return trains_.add(head, pieces);
+}
+
+template <class Queue, class Trains>
 void GrantedPaths<Queue, Trains>::flush_train() {
   const std::span<const Frame> frames = trains_.waiting();
   if (trains_.send()) return queue_.cancel(frames);
-  queue_.submit(frames);
+  for (Frame frame : frames) {
+    prepare_(frame);
+    queue_.submit({&frame, 1});
+  }
   queue_.flush();
 }
 

@@ -23,6 +23,7 @@ namespace {
 constexpr unsigned kStrangers = 16;  // datagrams dropped in one look
 constexpr std::size_t kAddressBytes = 6, kTypeAt = 15, kFlagsAt = 17, kLeastFrame = 60;
 constexpr std::byte kChecked{0x80};  // a flag: has a checksum
+constexpr std::byte kZeros[4096]{};  // fill segments up
 constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 // Whether two addresses are the same. A call of memcmp() for each frame would be some of what a train costs.
@@ -87,7 +88,7 @@ void TrainSocket::close() {
   socket_ = guard_ = -1;
   connected_ = false;
   pages_.close();
-  peers_ = count_ = at_ = end_ = 0;
+  peers_ = count_ = frames_ = piece_count_ = at_ = end_ = 0;
   std::memset(static_cast<void*>(table_), 0, sizeof table_);
 }
 
@@ -156,35 +157,57 @@ void TrainSocket::leave(const MacAddress& mac) {
 
 // ---------------------------------------------------------------------------- sending
 
-bool TrainSocket::add(const Frame& frame) {
-  if (count_ != 0) {
-    Frame& before = train_[count_ - 1];
-    const std::uint32_t segment = train_[0].length;
-    if (count_ == kMostSegments || frame.length > segment ||
-        (count_ + 1) * segment > kMostBytes ||
-        !same(frame.data, before.data)) {
-      return false;
-    }
-    // A frame may be longer than its content. So a short last frame is filled up, and the next message goes on in the
-    // same train.
-    if (before.length < segment) {
-      if (frame.length * 2 < segment) return false;
-      std::memset(before.data + before.length, 0, segment - before.length);
-      bytes_ += segment - before.length;
-      before.length = segment;
-    }
+bool TrainSocket::may_add(const std::byte* head, std::uint32_t length) {
+  if (count_ == 0) return true;
+  if (count_ == kMostSegments || piece_count_ + kMostPieces + 2 > kAllPieces || length > segment_bytes_ ||
+      (count_ + 1) * segment_bytes_ > kMostBytes || !same(head, first_)) {
+    return false;
   }
-  if ((frame.data[kFlagsAt] & kChecked) == std::byte{}) checked_ = false;
-  train_[count_++] = frame;
-  bytes_ += frame.length;
+  // A frame may be longer than its content. So a short last frame is filled up, and the next message goes on in the
+  // same train.
+  if (last_bytes_ < segment_bytes_) {
+    const std::uint32_t missing = segment_bytes_ - last_bytes_;
+    if (length * 2 < segment_bytes_ || missing > sizeof kZeros) return false;
+    pieces_[piece_count_++] = {const_cast<std::byte*>(kZeros), missing};
+    bytes_ += missing;
+  }
+  return true;
+}
+
+void TrainSocket::note(const std::byte* head, std::uint32_t length) {
+  if ((head[kFlagsAt] & kChecked) == std::byte{}) checked_ = false;
+  if (count_++ == 0) first_ = head, segment_bytes_ = length;
+  last_bytes_ = length;
+  bytes_ += length;
+}
+
+bool TrainSocket::add(const Frame& frame) {
+  if (!may_add(frame.data, frame.length)) return false;
+  pieces_[piece_count_++] = {frame.data, frame.length};
+  train_[frames_++] = frame;
+  note(frame.data, frame.length);
+  return true;
+}
+
+bool TrainSocket::add(std::span<const std::byte> head, std::span<const iovec> pieces) {
+  std::size_t length = head.size();
+  for (const iovec& piece : pieces) length += piece.iov_len;
+  if (head.size() > kMostHead || pieces.size() > kMostPieces || !may_add(head.data(), static_cast<std::uint32_t>(length))) {
+    return false;
+  }
+  std::byte* const copy = heads_[count_];
+  std::memcpy(copy, head.data(), head.size());
+  pieces_[piece_count_++] = {copy, head.size()};
+  for (const iovec& piece : pieces) pieces_[piece_count_++] = piece;
+  note(copy, static_cast<std::uint32_t>(length));
   return true;
 }
 
 bool TrainSocket::send() {
   const std::uint32_t count = count_, bytes = bytes_;
-  Peer* const peer = count != 0 ? find(train_[0].data) : nullptr;
-  const bool sent = peer != nullptr && send_to(*peer, count);
-  count_ = bytes_ = 0;
+  Peer* const peer = count != 0 ? find(first_) : nullptr;
+  const bool sent = peer != nullptr && send_to(*peer);
+  count_ = bytes_ = frames_ = piece_count_ = 0;
   checked_ = true;
   if (count == 0) return true;
   if (peer == nullptr) return false;
@@ -211,19 +234,17 @@ sockaddr_in6 TrainSocket::address_of(const Peer& peer) {
   return to;
 }
 
-bool TrainSocket::send_to(Peer& peer, std::uint32_t count) {
-  iovec pieces[kMostSegments];
-  for (std::uint32_t i = 0; i < count; ++i) pieces[i] = {train_[i].data, train_[i].length};
-  const auto segment = static_cast<std::uint16_t>(train_[0].length);
+bool TrainSocket::send_to(Peer& peer) {
+  const auto segment = static_cast<std::uint16_t>(segment_bytes_);
   if (!connected_ && may_connect(peer)) [[unlikely]] connect_to(peer);
-  if (connected_ && checked_ && count > 1 && pages_.send(socket_, {pieces, count}, segment)) return true;
+  if (connected_ && checked_ && count_ > 1 && pages_.send(socket_, {pieces_, piece_count_}, segment)) return true;
   sockaddr_in6 to = address_of(peer);
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof segment)] = {};
   msghdr message{};
   message.msg_name = &to;
   message.msg_namelen = sizeof to;
-  message.msg_iov = pieces;
-  message.msg_iovlen = count;
+  message.msg_iov = pieces_;
+  message.msg_iovlen = piece_count_;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   cmsghdr* const head = CMSG_FIRSTHDR(&message);

@@ -34,6 +34,8 @@ class TrainSocket {
   static constexpr std::uint32_t kMostSegments = 64;   // the kernel's UDP_MAX_SEGMENTS
   static constexpr std::uint32_t kMostBytes = 65'000;  // of a train
   static constexpr std::uint32_t kBuffers = 64;        // trains that can be lent at once
+  static constexpr std::uint32_t kMostPieces = 8;      // of a segment that is no frame, without its head
+  static constexpr std::uint32_t kMostHead = 80;       // bytes
 
   TrainSocket() = default;
   ~TrainSocket() { close(); }
@@ -70,7 +72,11 @@ class TrainSocket {
   // --- sending: frames stay the caller's until give_back() has had them
   // Adds a frame to the train. False, and nothing done, if it does not fit: then send() first.
   bool add(const Frame& frame);
-  std::span<const Frame> waiting() const { return {train_, count_}; }
+  // Adds a segment that lies in pieces, which stay where they are until send(); `head`, its first bytes, is copied.
+  bool add(std::span<const std::byte> head, std::span<const iovec> pieces);
+  bool has_waiting() const { return count_ != 0; }
+  // The frames of the train.
+  std::span<const Frame> waiting() const { return {train_, frames_}; }
   // Sends the train. False if the kernel would not have it. Either way it is empty after that.
   bool send();
 
@@ -137,7 +143,9 @@ class TrainSocket {
   bool may_connect(const Peer& peer) const;
   [[gnu::noinline, gnu::cold]] void connect_to(Peer& peer);
   void disconnect();
-  bool send_to(Peer& peer, std::uint32_t frames);
+  bool may_add(const std::byte* head, std::uint32_t length);
+  void note(const std::byte* head, std::uint32_t length);
+  bool send_to(Peer& peer);
   bool take_next(std::byte* data);
   bool take_datagram(std::byte* data, std::size_t bytes, std::size_t segment,
                      const sockaddr_in6& from);
@@ -151,8 +159,15 @@ class TrainSocket {
   bool connected_ = false;
   bool checked_ = true;  // all frames of the train have checksums
 
+  // The train that waits: the first segment's length, and the last one's so far.
+  std::uint32_t count_ = 0, bytes_ = 0, segment_bytes_ = 0, last_bytes_ = 0;
+  const std::byte* first_ = nullptr;  // its first bytes
   Frame train_[kMostSegments];
-  std::uint32_t count_ = 0, bytes_ = 0;
+  std::uint32_t frames_ = 0;
+  static constexpr std::uint32_t kAllPieces = 512;
+  iovec pieces_[kAllPieces];
+  std::uint32_t piece_count_ = 0;
+  std::byte heads_[kMostSegments][kMostHead];
 
   std::uint32_t peers_ = 0;
   std::atomic<bool> expected_{false};

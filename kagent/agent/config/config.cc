@@ -137,8 +137,9 @@ Config Reader::read(const toml::table& root) {
       if (!text(node, name, value)) continue;
       if (const auto asks = asks_for_checksum(value)) {
         config_.limits.checksum = *asks;
+        config_.limits.train_checksum = value == "always";
       } else {
-        problem(node, name, shown(value) + " is none of auto, on, off");
+        problem(node, name, shown(value) + " is none of auto, on, always, off");
       }
     } else if (name == "nic") {
       nics(node);

@@ -14,7 +14,8 @@
 //                           With hosted no port is granted.
 //
 //   checksum = "auto"       Whether to ask for a CRC32C on data frames, which both ends then give:
-//                           on, off, auto (if the processor has instructions for it).
+//                           on, off, auto (if the processor has instructions for it), always (also
+//                           on what goes by train, which UDP's checksum protects).
 //
 //   [[nic]]                 One for each interface, in the order of the VIPL's NIC numbers; 1-16.
 //   interface = "eth0"      Required.

@@ -61,7 +61,7 @@ std::optional<control::Placement> placement_of(std::string_view text) {
 
 std::optional<bool> asks_for_checksum(std::string_view text) {
   if (text == "auto") return crc32c_is_fast();
-  if (text == "on") return true;
+  if (text == "on" || text == "always") return true;
   if (text == "off") return false;
   return std::nullopt;
 }

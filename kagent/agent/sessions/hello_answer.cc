@@ -19,7 +19,7 @@ void describe_granted(const Session::Granted& granted, const StackLimits& limits
   answer.keepalive_ms = static_cast<std::uint32_t>(limits.keepalive_ns / kNsPerMs);
   answer.peer_timeout_ms = static_cast<std::uint32_t>(limits.peer_timeout_ns / kNsPerMs);
   answer.stopped_peer_ms = static_cast<std::uint32_t>(limits.stopped_peer_ns / kNsPerMs);
-  answer.checksum = limits.checksum ? 1 : 0;
+  answer.checksum = limits.train_checksum ? 2 : limits.checksum ? 1 : 0;
   answer.granted_vis = limits.vis;
   answer.granted_cqs = limits.cqs;
   answer.granted_slots = limits.slots;

@@ -344,8 +344,11 @@ bool FileQueue::has_frames() const { return !dead() && file->ready() != 0; }
 
 bool FileTrains::knows(const MacAddress& peer) const { return !file->dead && file->port.has_train(peer); }
 std::uint32_t FileTrains::payload_limit() const { return file->port.train_payload_limit(); }
+bool FileTrains::add(std::span<const std::byte> head, std::span<const iovec> pieces) {
+  return file->dead || file->port.submit_pieces(head, pieces);
+}
 bool FileTrains::add(const Frame& frame) {
-  if (!file->dead) file->port.submit_bulk({&frame, 1});
+  if (!file->dead) file->port.submit_bulk({&frame, 1}, [](Frame&) {});
   return true;
 }
 

@@ -46,6 +46,9 @@ struct FileTrains {
   bool knows(const MacAddress& peer) const;
   std::uint32_t payload_limit() const;
   bool add(const Frame& frame);
+  static constexpr std::size_t kMostPieces = 8;
+  bool add(std::span<const std::byte> head, std::span<const iovec> pieces);
+  bool has_waiting() const { return false; }
   std::span<const Frame> waiting() const { return {}; }
   bool send() { return true; }
 };
