@@ -28,6 +28,8 @@ class BulkPath {
   // another path, in this order. `prepare`: for those that do not.
   virtual void submit_bulk(std::span<const Frame> frames, Prepare prepare) = 0;
 
+  // Whether submit_pieces() may be given addresses of this program, by the stack's number: they are this process's own.
+  virtual bool takes_pieces_of(std::uint32_t program) const = 0;
   // As submit_bulk(), for a frame by train that begins with `head` and goes on with `pieces`, which lie where they are until
   // flush(). A frame that can't be sent so is lost. False, and nothing done: the path takes none, or not so many pieces.
   virtual bool submit_pieces(std::span<const std::byte> head, std::span<const iovec> pieces) = 0;
@@ -62,6 +64,7 @@ class NoBulkPath final : public BulkPath {
       port_.submit({&frame, 1});
     }
   }
+  bool takes_pieces_of(std::uint32_t) const override { return false; }
   bool submit_pieces(std::span<const std::byte>, std::span<const iovec>) override { return false; }
   std::uint32_t payload_limit(const MacAddress&) const override { return port_.mtu(); }
   bool reserve_for(const MacAddress&, std::uint32_t, Frame&) override { return false; }

@@ -82,7 +82,7 @@ class HostPort final : public Port {
     explicit HostBulkPath(HostPort& port) : port_(port) {}
 
     void submit_bulk(std::span<const Frame> frames, Prepare prepare) override;
-    // The data is in the memory of other processes.
+    bool takes_pieces_of(std::uint32_t) const override { return false; }
     bool submit_pieces(std::span<const std::byte>, std::span<const iovec>) override { return false; }
     std::uint32_t payload_limit(const MacAddress& to) const override {
       return trains_ != nullptr && trains_->knows(to) ? trains_->payload_limit() : port_.mtu();

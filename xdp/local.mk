@@ -13,6 +13,7 @@ granted_port_sources = \
 	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h xdp/local/local_tap.h \
 	xdp/train/train_address.h \
 	xdp/train/train_pages.cc xdp/train/train_pages.h \
+	xdp/train/outgoing_train.cc xdp/train/outgoing_train.h \
 	xdp/train/train_socket.cc xdp/train/train_socket.h \
 	xdp/xsk/system_calls.h \
 	xdp/xsk/xsk_queue.cc xdp/xsk/xsk_queue.h xdp/xsk/xsk_queue_parts.cc \
@@ -56,7 +57,7 @@ if WITH_PCAP
 xdp_sources += xdp/pcap_port.cc xdp/pcap_port.h
 endif
 # A fast build compiles them as one; apart stay those that have names in common with others.
-xdp_apart = xdp/bpf/tcx_attachment.cc xdp/train/train_socket.cc
+xdp_apart = xdp/bpf/tcx_attachment.cc xdp/train/outgoing_train.cc xdp/train/train_socket.cc
 if WITH_PCAP
 xdp_apart += xdp/pcap_port.cc
 endif

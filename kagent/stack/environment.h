@@ -39,8 +39,6 @@ class Environment {
                             std::span<const iovec> local) = 0;
   virtual bool write_program(std::uint32_t program, std::span<const iovec> remote,
                              std::span<const iovec> local) = 0;
-  // Whether the program's addresses are this process's own, so that the kernel can be given them.
-  virtual bool shares_memory(std::uint32_t program) const = 0;
 
   // A program whose memory can't be reached for a while must not hold up the others. Then write_program() may return
   // true before the data is there: `late` is not 0, the completion that would tell the program of the data is

@@ -555,7 +555,7 @@ inline std::size_t pieces_of(const Message& message, std::uint32_t begin, std::u
 template <class Platform>
 bool Transmitter<Platform>::may_send_in_place(const Vi& vi, const Message& message) const {
   return message.inline_data == nullptr && vi.reliability != vip::kUnreliable && !is_checked(vi, true) &&
-         environment_.shares_memory(vi.program);
+         bulk_path_.takes_pieces_of(vi.program);
 }
 
 // Sends frames of a message by train as they lie in the program, without a copy of their own. Returns how many: the first that

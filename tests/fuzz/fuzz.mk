@@ -40,7 +40,7 @@ fuzz_seam = -iquote $(srcdir)/tests/fuzz/seam $(AM_CPPFLAGS)
 check_PROGRAMS += tests/fuzz/fuzz_trains
 tests_fuzz_fuzz_trains_SOURCES = \
 	tests/fuzz/fuzz_trains.cc tests/fuzz/fuzz_input.h tests/fuzz/seam/xdp/xsk/system_calls.h \
-	xdp/train/train_pages.cc xdp/train/train_socket.cc $(fuzz_main)
+	xdp/train/outgoing_train.cc xdp/train/train_pages.cc xdp/train/train_socket.cc $(fuzz_main)
 tests_fuzz_fuzz_trains_CPPFLAGS = $(fuzz_seam)
 tests_fuzz_fuzz_trains_LDFLAGS = $(AM_LDFLAGS) $(fuzz_link)
 

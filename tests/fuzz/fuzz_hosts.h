@@ -26,7 +26,6 @@ class ArenaHost final : public sim::Host {
   ArenaHost(SimNetwork& network, std::uint8_t number);
   ~ArenaHost() override;
 
-  bool shares_memory(std::uint32_t) const override { return false; }
   bool read_program(std::uint32_t session, const Reader& reader, std::span<const iovec> remote,
                     std::span<const iovec> local) override;
   bool write_program(std::uint32_t session, std::span<const iovec> remote,

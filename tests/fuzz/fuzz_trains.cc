@@ -238,7 +238,7 @@ class Trains {
       wanted.insert(wanted.end(), bytes, bytes + frame.length);
       std::memcpy(to.data(), frame.data, to.size());
     }
-    require(train.size() <= TrainSocket::kMostSegments && wanted.size() <= TrainSocket::kMostBytes, "a train too long");
+    require(train.size() <= OutgoingTrain::kMostSegments && wanted.size() <= OutgoingTrain::kMostBytes, "a train too long");
     require(sent == (train.empty() || !g_kernel.sent.empty()) || g_kernel.moves_half, "what send() returns");
     for (const system_calls::Sent& each : g_kernel.sent) {
       const bool whole = each.bytes == wanted;

@@ -10,7 +10,6 @@ class CheckedHost : public Host {
  public:
   using Host::Host;
 
-  bool shares_memory(std::uint32_t) const override { return true; }
   bool read_program(std::uint32_t session, const Reader& reader, std::span<const iovec> remote,
                     std::span<const iovec> local) override {
     return inside(remote) && Host::read_program(session, reader, remote, local);

@@ -10,7 +10,7 @@ libsim_hosts_la_SOURCES = \
 	xdp/host_port.cc xdp/host_port.h \
 	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h \
 	xdp/train/train_pages.cc xdp/train/train_pages.h \
-	xdp/train/train_socket.cc xdp/train/train_socket.h
+	xdp/train/outgoing_train.cc xdp/train/train_socket.cc xdp/train/train_socket.h
 libsim_hosts_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 
 check_PROGRAMS += tests/sim/sim_test

@@ -140,7 +140,6 @@ class Host : public Environment {
   bool step();
   std::uint64_t next_deadline() const { return stack->next_deadline(); }
 
-  bool shares_memory(std::uint32_t) const override { return true; }
   bool read_program(std::uint32_t, const Reader& reader, std::span<const iovec> remote,
                     std::span<const iovec> local) override;
   bool write_program(std::uint32_t, std::span<const iovec> remote,

@@ -80,6 +80,7 @@ class SimPaths final : public Port, public BulkPath, public GrantedPaths<SimQueu
       }
     }
   }
+  bool takes_pieces_of(std::uint32_t program) const override { return GrantedPaths::takes_pieces_of(program); }
   bool submit_pieces(std::span<const std::byte> head, std::span<const iovec> pieces) override {
     MacAddress to;
     std::copy_n(reinterpret_cast<const std::uint8_t*>(head.data()), to.size(), to.begin());

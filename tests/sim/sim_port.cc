@@ -254,6 +254,8 @@ void SimPort::submit_bulk(std::span<const Frame> frames, Prepare prepare) {
   }
 }
 
+bool SimPort::takes_pieces_of(std::uint32_t) const { return network_.options_.pieces; }
+
 bool SimPort::submit_pieces(std::span<const std::byte> head, std::span<const iovec> pieces) {
   Frame frame;
   if (reserve({&frame, 1}) != 1) return false;

@@ -78,6 +78,7 @@ struct SimOptions {
   SimFaults faults{};
   // Trains: a path of their own, each frame of one with its own fate, in order but for `reordering`.
   bool trains = false;
+  bool pieces = true;  // trains take segments that lie in pieces
   std::uint64_t train_latency_ns = 5'000;
   SimFaults train_faults{};
   // Ports with the same last byte of their addresses are of one host: between them no bit flips.
@@ -151,6 +152,7 @@ class SimPort final : public Port, public BulkPath {
   std::size_t reserve(std::span<Frame> frames) override;
   void submit(std::span<const Frame> frames) override;
   void submit_bulk(std::span<const Frame> frames, Prepare prepare) override;
+  bool takes_pieces_of(std::uint32_t) const override;
   bool submit_pieces(std::span<const std::byte> head, std::span<const iovec> pieces) override;
   void cancel(std::span<const Frame> frames) override;
   void flush() override;

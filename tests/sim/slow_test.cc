@@ -16,7 +16,6 @@ constexpr std::uint32_t kLongBytes = 3000;  // too much to travel in a slot
 struct SlowHost : Host {
   using Host::Host;
 
-  bool shares_memory(std::uint32_t) const override { return false; }
   bool read_program(std::uint32_t program, const Reader& reader, std::span<const iovec> remote,
                     std::span<const iovec> local) override {
     postponed = held && program == 0;

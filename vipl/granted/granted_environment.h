@@ -46,7 +46,6 @@ class GrantedEnvironment {
     constexpr Reader(What, std::uint32_t, std::uint32_t, std::uint32_t) {}
   };
   // Program 0 is this process.
-  bool shares_memory(std::uint32_t program) const { return program == 0; }
   bool read_program(std::uint32_t program, const Reader&, std::span<const iovec> remote,
                     std::span<const iovec> local);
   bool write_program(std::uint32_t program, std::span<const iovec> remote,

@@ -51,6 +51,8 @@ class GrantedPaths {
     queue_.submit(frames);
   }
   void submit_bulk(std::span<const Frame> frames, BulkPath::Prepare prepare);
+  // The first program is the process that the port is in.
+  bool takes_pieces_of(std::uint32_t program) const { return program == 0; }
   bool submit_pieces(std::span<const std::byte> head, std::span<const iovec> pieces);
   void cancel(std::span<const Frame> frames) {
     if (!is_local(frames)) queue_.cancel(frames);

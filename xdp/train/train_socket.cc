@@ -21,21 +21,8 @@ namespace viaduct {
 namespace {
 
 constexpr unsigned kStrangers = 16;  // datagrams dropped in one look
-constexpr std::size_t kAddressBytes = 6, kTypeAt = 15, kFlagsAt = 17, kLeastFrame = 60;
-constexpr std::byte kChecked{0x80};  // a flag: has a checksum
-constexpr std::byte kZeros[4096]{};  // fill segments up
+constexpr std::size_t kAddressBytes = 6, kTypeAt = 15, kLeastFrame = 60;
 constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-// Whether two addresses are the same. A call of memcmp() for each frame would be some of what a train costs.
-bool same(const void* one, const void* other) {
-  std::uint32_t head[2];
-  std::uint16_t tail[2];
-  std::memcpy(&head[0], one, sizeof head[0]);
-  std::memcpy(&head[1], other, sizeof head[1]);
-  std::memcpy(&tail[0], static_cast<const std::byte*>(one) + sizeof head[0], sizeof tail[0]);
-  std::memcpy(&tail[1], static_cast<const std::byte*>(other) + sizeof head[1], sizeof tail[1]);
-  return head[0] == head[1] && tail[0] == tail[1];
-}
 
 template <class Bytes>
 bool given(const Bytes& bytes) {
@@ -88,7 +75,8 @@ void TrainSocket::close() {
   socket_ = guard_ = -1;
   connected_ = false;
   pages_.close();
-  peers_ = count_ = frames_ = piece_count_ = at_ = end_ = 0;
+  peers_ = at_ = end_ = 0;
+  train_.clear();
   std::memset(static_cast<void*>(table_), 0, sizeof table_);
 }
 
@@ -96,7 +84,7 @@ void TrainSocket::close() {
 
 const TrainSocket::Peer* TrainSocket::find(const void* mac) const {
   for (const Peer& peer : table_[set_of(mac)]) {
-    if (peer.known && same(peer.mac.data(), mac)) return &peer;
+    if (peer.known && same_address(peer.mac.data(), mac)) return &peer;
   }
   return nullptr;
 }
@@ -107,7 +95,7 @@ bool TrainSocket::learn(const MacAddress& mac, const TrainAddress& at, unsigned 
   Peer* const peer = place_of(mac);
   if (peer == nullptr) return false;
   Peer now{mac, true, false, v4 && (!v6 || attempt % 2 != 0), false, Peer::Heard::kNo, at};
-  const bool as_before = peer->known && same(peer->mac.data(), mac.data()) && peer->at == at;
+  const bool as_before = peer->known && same_address(peer->mac.data(), mac.data()) && peer->at == at;
   if (as_before) now.heard = peer->heard;
   if (connected_ && (!as_before || peer->by_v4 != now.by_v4)) disconnect();
   if (!peer->known) ++peers_;
@@ -157,68 +145,19 @@ void TrainSocket::leave(const MacAddress& mac) {
 
 // ---------------------------------------------------------------------------- sending
 
-bool TrainSocket::may_add(const std::byte* head, std::uint32_t length) {
-  if (count_ == 0) return true;
-  if (count_ == kMostSegments || piece_count_ + kMostPieces + 2 > kAllPieces || length > segment_bytes_ ||
-      (count_ + 1) * segment_bytes_ > kMostBytes || !same(head, first_)) {
-    return false;
-  }
-  // A frame may be longer than its content. So a short last frame is filled up, and the next message goes on in the
-  // same train.
-  if (last_bytes_ < segment_bytes_) {
-    const std::uint32_t missing = segment_bytes_ - last_bytes_;
-    if (length * 2 < segment_bytes_ || missing > sizeof kZeros) return false;
-    pieces_[piece_count_++] = {const_cast<std::byte*>(kZeros), missing};
-    bytes_ += missing;
-  }
-  return true;
-}
-
-void TrainSocket::note(const std::byte* head, std::uint32_t length) {
-  if ((head[kFlagsAt] & kChecked) == std::byte{}) checked_ = false;
-  if (count_++ == 0) first_ = head, segment_bytes_ = length;
-  last_bytes_ = length;
-  bytes_ += length;
-}
-
-bool TrainSocket::add(const Frame& frame) {
-  if (!may_add(frame.data, frame.length)) return false;
-  pieces_[piece_count_++] = {frame.data, frame.length};
-  train_[frames_++] = frame;
-  note(frame.data, frame.length);
-  return true;
-}
-
-bool TrainSocket::add(std::span<const std::byte> head, std::span<const iovec> pieces) {
-  std::size_t length = head.size();
-  for (const iovec& piece : pieces) length += piece.iov_len;
-  if (head.size() > kMostHead || pieces.size() > kMostPieces || !may_add(head.data(), static_cast<std::uint32_t>(length))) {
-    return false;
-  }
-  std::byte* const copy = heads_[count_];
-  std::memcpy(copy, head.data(), head.size());
-  pieces_[piece_count_++] = {copy, head.size()};
-  for (const iovec& piece : pieces) pieces_[piece_count_++] = piece;
-  note(copy, static_cast<std::uint32_t>(length));
-  return true;
-}
-
 bool TrainSocket::send() {
-  const std::uint32_t count = count_, bytes = bytes_;
-  Peer* const peer = count != 0 ? find(first_) : nullptr;
+  if (train_.empty()) return true;
+  Peer* const peer = find(train_.first());
   const bool sent = peer != nullptr && send_to(*peer);
-  count_ = bytes_ = frames_ = piece_count_ = 0;
-  checked_ = true;
-  if (count == 0) return true;
-  if (peer == nullptr) return false;
-  if (!sent) {
+  if (sent) {
+    ++counters_.tx_trains;
+    counters_.tx_frames += train_.segments();
+    counters_.tx_bytes += train_.bytes();
+  } else if (peer != nullptr) {
     ++counters_.tx_refused;
-    return false;
   }
-  ++counters_.tx_trains;
-  counters_.tx_frames += count;
-  counters_.tx_bytes += bytes;
-  return true;
+  train_.clear();
+  return sent;
 }
 
 sockaddr_in6 TrainSocket::address_of(const Peer& peer) {
@@ -235,16 +174,17 @@ sockaddr_in6 TrainSocket::address_of(const Peer& peer) {
 }
 
 bool TrainSocket::send_to(Peer& peer) {
-  const auto segment = static_cast<std::uint16_t>(segment_bytes_);
+  const auto segment = static_cast<std::uint16_t>(train_.segment_bytes());
+  const std::span<iovec> pieces = train_.pieces();
   if (!connected_ && may_connect(peer)) [[unlikely]] connect_to(peer);
-  if (connected_ && checked_ && count_ > 1 && pages_.send(socket_, {pieces_, piece_count_}, segment)) return true;
+  if (connected_ && train_.is_checked() && train_.segments() > 1 && pages_.send(socket_, pieces, segment)) return true;
   sockaddr_in6 to = address_of(peer);
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof segment)] = {};
   msghdr message{};
   message.msg_name = &to;
   message.msg_namelen = sizeof to;
-  message.msg_iov = pieces_;
-  message.msg_iovlen = piece_count_;
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   cmsghdr* const head = CMSG_FIRSTHDR(&message);
@@ -328,7 +268,7 @@ bool TrainSocket::take_datagram(std::byte* data, std::size_t bytes, std::size_t 
     const std::byte* const frame = data + at;
     const auto type = length < kLeastFrame ? 0xffu : std::to_integer<unsigned>(frame[kTypeAt]);
     if (type >= 32 || (types_ >> type & 1) == 0 ||
-        !same(frame + kAddressBytes, peer->mac.data())) {
+        !same_address(frame + kAddressBytes, peer->mac.data())) {
       ++counters_.rx_wrong_frame;
       return false;
     }

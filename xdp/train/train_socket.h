@@ -22,6 +22,7 @@
 #include <span>
 
 #include "xdp/port.h"
+#include "xdp/train/outgoing_train.h"
 #include "xdp/train/train_address.h"
 #include "xdp/train/train_pages.h"
 
@@ -31,11 +32,8 @@ class TrainSocket {
  public:
   // IPv6 and UDP around a frame, and the Ethernet header in it.
   static constexpr std::uint32_t kAround = 48, kEthernet = 14;
-  static constexpr std::uint32_t kMostSegments = 64;   // the kernel's UDP_MAX_SEGMENTS
-  static constexpr std::uint32_t kMostBytes = 65'000;  // of a train
   static constexpr std::uint32_t kBuffers = 64;        // trains that can be lent at once
-  static constexpr std::uint32_t kMostPieces = 8;      // of a segment that is no frame, without its head
-  static constexpr std::uint32_t kMostHead = 80;       // bytes
+  static constexpr std::uint32_t kMostPieces = OutgoingTrain::kMostPieces;
 
   TrainSocket() = default;
   ~TrainSocket() { close(); }
@@ -70,13 +68,12 @@ class TrainSocket {
   bool knows(const MacAddress& peer) const { return find(peer.data()) != nullptr; }
 
   // --- sending: frames stay the caller's until give_back() has had them
-  // Adds a frame to the train. False, and nothing done, if it does not fit: then send() first.
-  bool add(const Frame& frame);
-  // Adds a segment that lies in pieces, which stay where they are until send(); `head`, its first bytes, is copied.
-  bool add(std::span<const std::byte> head, std::span<const iovec> pieces);
-  bool has_waiting() const { return count_ != 0; }
+  // As OutgoingTrain's. False: send() first.
+  bool add(const Frame& frame) { return train_.add(frame); }
+  bool add(std::span<const std::byte> head, std::span<const iovec> pieces) { return train_.add(head, pieces); }
+  bool has_waiting() const { return !train_.empty(); }
   // The frames of the train.
-  std::span<const Frame> waiting() const { return {train_, frames_}; }
+  std::span<const Frame> waiting() const { return train_.frames(); }
   // Sends the train. False if the kernel would not have it. Either way it is empty after that.
   bool send();
 
@@ -143,8 +140,6 @@ class TrainSocket {
   bool may_connect(const Peer& peer) const;
   [[gnu::noinline, gnu::cold]] void connect_to(Peer& peer);
   void disconnect();
-  bool may_add(const std::byte* head, std::uint32_t length);
-  void note(const std::byte* head, std::uint32_t length);
   bool send_to(Peer& peer);
   bool take_next(std::byte* data);
   bool take_datagram(std::byte* data, std::size_t bytes, std::size_t segment,
@@ -157,17 +152,7 @@ class TrainSocket {
 
   TrainPages pages_;
   bool connected_ = false;
-  bool checked_ = true;  // all frames of the train have checksums
-
-  // The train that waits: the first segment's length, and the last one's so far.
-  std::uint32_t count_ = 0, bytes_ = 0, segment_bytes_ = 0, last_bytes_ = 0;
-  const std::byte* first_ = nullptr;  // its first bytes
-  Frame train_[kMostSegments];
-  std::uint32_t frames_ = 0;
-  static constexpr std::uint32_t kAllPieces = 512;
-  iovec pieces_[kAllPieces];
-  std::uint32_t piece_count_ = 0;
-  std::byte heads_[kMostSegments][kMostHead];
+  OutgoingTrain train_;
 
   std::uint32_t peers_ = 0;
   std::atomic<bool> expected_{false};

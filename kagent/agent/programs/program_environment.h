@@ -50,7 +50,6 @@ class ProgramEnvironment final : public Environment {
   bool has_introductions() const { return !introductions_.empty(); }
   std::vector<Introduction> take_introductions() { return std::exchange(introductions_, {}); }
 
-  bool shares_memory(std::uint32_t) const override { return false; }
   bool read_program(std::uint32_t program, const Reader& reader, std::span<const iovec> remote,
                     std::span<const iovec> local) override {
     return memories_.read(program, reader, remote, local);

@@ -296,6 +296,9 @@ TEST(Config, AsksForChecksumsAsItIsTold) {
   EXPECT_EQ(parse_config("checksum = 'auto'", "viad.conf").limits.checksum, crc32c_is_fast());
   EXPECT_TRUE(parse_config("checksum = 'on'\n[limits]\nvis = 7\n", "viad.conf").limits.checksum);
   EXPECT_FALSE(parse_config("checksum = 'off'\n[limits]\nvis = 7\n", "viad.conf").limits.checksum);
+  EXPECT_FALSE(parse_config("checksum = 'on'", "viad.conf").limits.train_checksum);
+  EXPECT_TRUE(parse_config("checksum = 'always'", "viad.conf").limits.train_checksum);
+  EXPECT_TRUE(parse_config("checksum = 'always'", "viad.conf").limits.checksum);
 }
 
 TEST(Config, ReportsAllThatIsWrongInTheOrderOfLines) {

@@ -55,7 +55,7 @@ Bytes connect_body(SimRandom& random) {
   body.max_transfer = any<std::uint32_t>(random);
   body.reliability = static_cast<std::uint16_t>(1u << random.below(4));
   body.mtu = any<std::uint16_t>(random);
-  body.rdma_flags = static_cast<std::uint8_t>(random.below(32));
+  body.rdma_flags = static_cast<std::uint8_t>(random.below(64));
   body.local_length = static_cast<std::uint8_t>(random.below(wire::kMaxDiscriminatorBytes + 1));
   body.remote_length = static_cast<std::uint8_t>(random.below(wire::kMaxDiscriminatorBytes + 1));
   fill(random, body.local);

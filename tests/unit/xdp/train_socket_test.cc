@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/udp.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +126,40 @@ TEST_F(TrainSockets, FramesArriveAsTheyWere) {
   }
   EXPECT_EQ(b.socket.counters().rx_frames, kFrames);
   for (const Frame& frame : got) b.socket.release(frame);
+}
+
+// Segments that lie in pieces, between frames, arrive as if each were a frame.
+TEST_F(TrainSockets, SegmentsMayLieInPieces) {
+  const Frame first = a.frame(b.mac, 1, 1000), second = a.frame(b.mac, 2, 1000), last = a.frame(b.mac, 3, 1000);
+  ASSERT_TRUE(a.socket.add(first));
+  std::vector<iovec> pieces{{second.data + 70, 300}, {second.data + 370, 1}, {second.data + 371, 629}};
+  ASSERT_TRUE(a.socket.add({second.data, 70}, pieces));
+  ASSERT_TRUE(a.socket.add(last));
+  EXPECT_EQ(a.socket.waiting().size(), 2u);
+  pieces.resize(TrainSocket::kMostPieces + 1, {second.data, 1});
+  EXPECT_FALSE(a.socket.add({second.data, 70}, pieces)) << "too many pieces";
+  ASSERT_TRUE(a.socket.send());
+  EXPECT_FALSE(a.socket.has_waiting());
+  const std::vector<Frame> got = b.receive();
+  ASSERT_EQ(got.size(), 3u);
+  for (unsigned n = 0; n < 3; ++n) {
+    EXPECT_EQ(got[n].length, 1000u);
+    EXPECT_EQ(std::memcmp(got[n].data, a.memory[n].data(), 1000), 0) << n;
+  }
+}
+
+// Memory that is gone by then costs the train, and no more.
+TEST_F(TrainSockets, PiecesThatAreGoneAreNotSent) {
+  const Frame frame = a.frame(b.mac, 1, 1000);
+  void* const gone = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(gone, 4096);
+  const iovec piece{gone, 930};
+  ASSERT_TRUE(a.socket.add({frame.data, 70}, {&piece, 1}));
+  EXPECT_FALSE(a.socket.send());
+  EXPECT_FALSE(a.socket.has_waiting());
+  ASSERT_TRUE(a.socket.add(a.frame(b.mac, 2, 100)));
+  ASSERT_TRUE(a.socket.send());
+  EXPECT_EQ(b.receive().size(), 1u);
 }
 
 TEST_F(TrainSockets, ATrainGoesOnBehindTheEndOfAMessage) {
