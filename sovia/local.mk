@@ -23,8 +23,6 @@ sovia_sources = \
 	sovia/background/background_state.h \
 	sovia/background/requests.cc sovia/background/requests.h \
 	sovia/background/rest.cc sovia/background/rest.h \
-	sovia/background/vi_cache.cc sovia/background/vi_cache.h \
-	sovia/background/cached_lanes.cc sovia/background/cached_lanes.h \
 	sovia/datagram/datagram_calls.cc sovia/datagram/datagram_calls.h \
 	sovia/datagram/datagram_control.cc sovia/datagram/datagram_control.h \
 	sovia/datagram/datagram_lane.h \

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "sovia/background/background_state.h"
-#include "sovia/background/cached_lanes.h"
 #include "sovia/background/dear_lanes.h"
 #include "sovia/background/kernel_watch.h"
 #include "sovia/background/lane_finisher.h"
@@ -68,50 +67,12 @@ namespace {
 constexpr std::uint64_t kFirstLookNs = 25'000;       // the first look whether the peer has asked
 constexpr unsigned long kTimerSlackNs = 5'000;       // Linux's default is 50 us
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
-constexpr std::uint64_t kOfferNs = 5 * kMs;           // for the peer to take a VI from the VI cache
 constexpr std::uint64_t kExitDrainNs = 20 * kMs;      // at the end of the process, while nothing moves
 constexpr std::uint64_t kAloneDrainNs = 300 * kMs;    // ... if there is no finisher
 
 std::atomic<bool> g_stops{false};  // the thread ends when the last lane has gone
 
 // ---------------------------------------------------------------------------- the thread
-
-// Lets the task wait if the peer may have a cached VI: it takes that as soon as its program has the connection.
-bool await_offer(Task& task) {
-  if (!awaits_offer(task)) return false;
-  const LockGuard guard(requests().lock);
-  requests().at_work = nullptr;
-  if (requests().cancelled) return true;
-  task.wait_until = now_ns() + kOfferNs;
-  requests().awaiting.push_back(std::move(task));
-  return true;
-}
-
-// Tasks to which no peer has offered a cached VI in time request a new one.
-void end_waiting_for_offers() {
-  const std::uint64_t now = now_ns();
-  const LockGuard guard(requests().lock);
-  std::vector<Task>& awaiting = requests().awaiting;
-  for (std::size_t i = 0; i < awaiting.size();) {
-    if (now < awaiting[i].wait_until) {
-      ++i;
-      continue;
-    }
-    requests().tasks.push_back(std::move(awaiting[i]));
-    if (i + 1 != awaiting.size()) awaiting[i] = std::move(awaiting.back());
-    awaiting.pop_back();
-  }
-}
-
-// Frees useless VIs, or all of them at the end; returns when to look again.
-std::uint64_t look_at_vi_cache() {
-  if (state().vi_cache.empty()) return kNever;
-  if (g_stops.load()) {
-    state().vi_cache.clear();
-    return kNever;
-  }
-  return state().vi_cache.tidy(now_ns());
-}
 
 void do_tasks() {
   for (;;) {
@@ -128,7 +89,6 @@ void do_tasks() {
       open_nic(task.flow);
       continue;
     }
-    if (await_offer(task)) continue;
     Reason why = task.flow_known ? dear_lanes::judge(task) : Reason::kShort;
     if (why == Reason::kNone) why = open_lane(task);
     bool cancelled;
@@ -202,7 +162,6 @@ void look_at_lanes() {
 // Gives up lanes of a lost NIC after its last events: a lane of which it has reported nothing would wait for ever.
 void give_up_lanes_of_lost_nic() {
   if (!state().nic_lost.exchange(false)) return;
-  state().vi_cache.clear();
   for (LaneEndpoint* const end : state().ends) {
     if (end->stage == LaneEndpoint::Stage::kAsking) continue;  // its VI reports the loss
     bool cut;
@@ -218,7 +177,7 @@ void give_up_lanes_of_lost_nic() {
 
 // Closes a lost NIC when its lanes have gone, as its descriptors would stay otherwise.
 void close_lost_nic() {
-  if (!state().ends.empty() || !state().vi_cache.empty() || !datagram::is_idle()) return;
+  if (!state().ends.empty() || !datagram::is_idle()) return;
   if (ProcessNic* const nic = engine::take_lost(); nic != nullptr) VipCloseNic(nic->handle());
 }
 
@@ -247,14 +206,10 @@ void flush_held() {
 }
 
 // The time of the next step that no event brings about.
-std::uint64_t next_due(std::uint64_t vi_cache_due) {
+std::uint64_t next_due() {
   const std::uint64_t now = now_ns();
-  std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now), dear_lanes::due(), rest_due(),
-                                kernel_watch_due()});
-  {
-    const LockGuard guard(requests().lock);
-    for (const Task& task : requests().awaiting) due = std::min(due, task.wait_until);
-  }
+  std::uint64_t due =
+      std::min({requests().flush_at.load(), datagram::next_due(now), dear_lanes::due(), rest_due(), kernel_watch_due()});
   if (g_stops.load()) due = std::min(due, now + kMs);
   // Sockets that fall back are looked at now and then: a part of a record may have come, or the program may have read
   // the bytes before it.
@@ -284,8 +239,6 @@ bool awaits_confirmation() {
 
 void do_what_is_due() {
   give_up_lanes_of_lost_nic();
-  end_waiting_for_offers();
-  if (requests().offered.exchange(false)) match_offers();
   do_tasks();
   watch_kernel_connections();
   look_at_lanes();
@@ -297,7 +250,6 @@ void run() {
   const int poke_descriptor = requests().poke.load();
   for (;;) {
     do_what_is_due();
-    const std::uint64_t vi_cache_due = look_at_vi_cache();
     close_lost_nic();
     look_at_falling();
     flush_held();
@@ -307,12 +259,12 @@ void run() {
     {
       const LockGuard guard(requests().lock);
       if (!requests().tasks.empty() || requests().queue != nullptr || !requests().fallen.empty() ||
-          requests().offered || state().nic_lost.load() || datagram::has_work()) {
+          state().nic_lost.load() || datagram::has_work()) {
         requests().idle.store(false);
         continue;
       }
     }
-    const std::uint64_t due = next_due(vi_cache_due);
+    const std::uint64_t due = next_due();
     std::vector<pollfd> fds{{poke_descriptor, POLLIN, 0}};
     for (const Falling& one : state().falling) {
       const auto events = static_cast<short>(one.wanted & (POLLIN | POLLOUT));
@@ -551,10 +503,8 @@ void after_fork_in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   held_sends::after_fork_in_child();
   quick_bypass::after_fork_in_child();
   datagram::after_fork(true);
-  for (std::vector<Task>* const tasks : {&requests().tasks, &requests().awaiting}) {
-    for (Task& task : *tasks) new (&task.socket) SocketRef();
-    tasks->clear();
-  }
+  for (Task& task : requests().tasks) new (&task.socket) SocketRef();
+  requests().tasks.clear();
   requests().known.clear();
   requests().knows_any.store(false);
   requests().queue = nullptr;
@@ -568,7 +518,6 @@ void after_fork_in_child() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   requests().lanes.clear();
   state().falling.clear();
   OwedBytes::forget_count();  // the parent's thread sends those of closed sockets
-  state().vi_cache.after_fork_in_child();
   // A copy of a closed socket's descriptor in the child would keep the peer from the end of the stream.
   // Lanes' locks may be held by threads that the child does not have.
   for (LaneEndpoint* const end : state().ends) {

@@ -1,13 +1,11 @@
 #include <string.h>
 #include <vipl/vipl_ext.h>
 
-#include <algorithm>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include "sovia/background/background_state.h"
-#include "sovia/background/cached_lanes.h"
 #include "sovia/background/dear_lanes.h"
 #include "sovia/background/kernel_watch.h"
 #include "sovia/background/lane_finisher.h"
@@ -234,20 +232,20 @@ Reason open_nic_for_datagrams(const Flow& flow, Way& way) { return open_nic(flow
 
 namespace {
 
-// Makes a lane on a new VI, which asks for its peer.
-Reason make_end(Task& task, const Way& way, LaneEndpoint*& end) {
+// Makes a lane on a VI, which asks for its peer. nullptr: something has run out.
+LaneEndpoint* make_end(Task& task, const Way& way) {
   Socket& socket = *task.socket;
   const LaneOptions lane = lane_options(socket.modes);
   const std::uint32_t number = lane_number(socket);
   // Arrivals are paused: the peer may be waiting for this VI, and a packet may come before the VI has an owner.
   engine::pause();
   ViTransport* const vi = ViTransport::make(*engine::nic(), places_for(lane), task.flow, way.peer, number, kPeerMs);
-  if (vi != nullptr) end = new (std::nothrow) LaneEndpoint(socket.reference(), socket, *vi, lane);
+  LaneEndpoint* const end =
+      vi != nullptr ? new (std::nothrow) LaneEndpoint(socket.reference(), socket, *vi, lane) : nullptr;
   if (vi != nullptr && end == nullptr) vi->destroy();
   engine::go_on();
-  if (end == nullptr) return Reason::kResources;
-  engine::count_lanes(1);
-  return Reason::kNone;
+  if (end != nullptr) engine::count_lanes(1);
+  return end;
 }
 
 }  // namespace
@@ -262,16 +260,7 @@ Reason open_lane(Task& task) {
   if (why != Reason::kNone) return why;
   const VipxFlow flow = flow_for_agents(task.flow);
   if (way.local && is_own(flow)) return Reason::kLocal;
-  CachedVi* const cached = take_from_cache(task, way);
-  LaneEndpoint* end = nullptr;
-  if (cached != nullptr) {
-    end = end_on_cached(task, *cached);
-  } else {
-    Reason none = make_end(task, way, end);
-    // Cached VIs may hold the resources that are missing.
-    while (none == Reason::kResources && state().vi_cache.free_oldest()) none = make_end(task, way, end);
-    if (none != Reason::kNone) return none;
-  }
+  LaneEndpoint* const end = make_end(task, way);
   if (end == nullptr) return Reason::kResources;
   end->asked_at = now_ns();
   end->give_up_at = end->asked_at + kPeerMs * kMs;
@@ -279,10 +268,9 @@ Reason open_lane(Task& task) {
   end->fd = task.fd;
   end->peer = task.peer;
   end->role = task.role;
-  end->tcp = task.flow;
   memcpy(end->host, way.peer, sizeof end->host);
   counters::add(Counter::kLanesAsked);
-  if (!end->connected) claim_early(*end);
+  claim_early(*end);
   const LockGuard guard(requests().lock);
   state().ends.push_back(end);
   requests().lanes.push_back(end);
@@ -346,17 +334,14 @@ bool free_end(std::size_t index) {
     state().ends.pop_back();
     std::erase(requests().lanes, static_cast<BackgroundLane*>(end));
   }
-  if (!end->may_park || !state().vi_cache.put(*end)) {
-    end->vi.destroy();
-    engine::count_lanes(-1);
-  }
-  // PARK may have failed, which queues the lane.
+  end->vi.destroy();
+  engine::count_lanes(-1);
   unqueue(*end);
   engine::go_on();
   close_kept_descriptor(*end);
   settle_early_claim(*end);
   if (end->claimed) unclaim(*end);
-  if (!end->replaced) learn(*end);
+  learn(*end);
   delete end;
   return true;
 }
@@ -391,26 +376,14 @@ void fall_back(LaneEndpoint& end) {
 
 namespace {
 
-bool is_unused(LaneEndpoint& end) {
-  const LockGuard guard(end.lane.lock());
-  return end.role != Role::kNeither && end.lane.control.is_unused();
-}
-
-// Whether the peer has parked the VI already, because the connection had ended there before.
-bool has_parked(LaneEndpoint& end) {
-  const LockGuard guard(end.lane.lock());
-  return end.lane.control.peer_parked();
-}
-
 // A step of a lane that has asked its peer. False if the lane is to be freed; so for the steps below.
 bool on_asking(LaneEndpoint& end, std::uint64_t now) {
-  if (end.cancelled.load() && !goes_to_cache(end, now)) return false;
+  if (end.cancelled.load()) return false;
   if (end.to_itself) return refuse(end, Reason::kLocal);
   if (end.not_wanted && !end.connected) return refuse(end, Reason::kSlower);
   if (!end.connected) {
     const VIP_RETURN result = end.vi.connected();
     if (result == VIP_NOT_DONE && now < end.give_up_at) return true;
-    if (result != VIP_SUCCESS && end.cancelled) return false;
     if (result == VIP_NOT_DONE) return refuse(end, Reason::kNoPeer);
     if (result != VIP_SUCCESS) {
       return refuse(end, result == VIP_TIMEOUT || result == VIP_NO_MATCH ? Reason::kNoPeer
@@ -419,9 +392,6 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
     settle_early_claim(end);
     end.connected = true;
   }
-  end.may_park = is_unused(end);
-  if (end.cancelled) return false;
-  if (has_parked(end)) return refuse(end, Reason::kPeerLeft);
   const VIP_RETURN claimed = end.claimed ? VIP_SUCCESS : claim(end, now);
   if (claimed != VIP_SUCCESS) {
     if (claimed == VIP_NOT_DONE) return true;
@@ -430,10 +400,9 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   }
   // Give the lane to the socket before the peer learns of it: data that comes then has a reader.
   if (end.cancelled.load() || !lane_opened(*end.socket, end)) return false;
-  end.may_park = false;
   {
     const LockGuard guard(end.lane.lock());
-    end.lane.greet(end.token, hello_flow(end.tcp));
+    end.lane.greet(end.token);
   }
   // From here on the socket's answers differ from the kernel's.
   refresh_watchers(*end.socket);
@@ -481,12 +450,11 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     end.lane.poll();
     delivered = end.lane.control.has_delivered_end();
     // A closed socket drops all that the peer sends anyway.
-    const bool done = closed && end.lane.control.is_finished() && !awaits_end(end, now);
+    const bool done = closed && end.lane.control.is_finished();
     over = done || end.lane.control.over();
     // A broken lane is not lost if this end is done, or the peer was done first and has disconnected the VI.
     lost = !done && end.lane.control.is_lost() && !end.lane.control.peer_closed();
-    end.may_park = end.lane.may_park();
-    if (done && !end.may_park) end.lane.cut();
+    if (done) end.lane.cut();
     const std::size_t unsent = end.lane.ring.unsent();
     if (!end.closing || unsent != end.last_unsent) {
       end.last_unsent = unsent;
@@ -494,8 +462,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     }
     if (end.lane.control.sending() >= Lane::State::kEnding) end.closing = true;
   }
-  // The kernel's connection is closed now, as the peer's program may wait for its end. The VI stays for the next
-  // connection.
+  // The kernel's connection is closed now, as the peer's program may wait for its end.
   if (closed && delivered) close_kept_descriptor(end);
   if (!over && end.closing && closed && now >= end.give_up_at) {
     const LockGuard guard(end.lane.lock());

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "sovia/background/requests.h"
-#include "sovia/background/vi_cache.h"
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/reason.h"
 #include "sovia/process/units.h"
@@ -39,7 +38,6 @@ struct State {
     Way way{};
     std::uint64_t until = 0;
   } known_way;
-  ViCache vi_cache;
   std::atomic<bool> nic_lost{false};  // set by any thread: the NIC's lanes are to be given up
   Reason nic_failure = Reason::kNone;  // the last opening of a NIC has failed, why
   bool timer_expired = false;  // the timer began this turn of the thread, not an event

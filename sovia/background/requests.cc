@@ -74,15 +74,14 @@ Reason ask(Socket& socket, int fd, Role role) {
 bool cancel(const Socket& socket) {
   Task dropped;  // goes when the lock is free
   const LockGuard guard(requests().lock);
-  for (std::vector<Task>* const tasks : {&requests().tasks, &requests().awaiting}) {
-    for (Task& task : *tasks) {
-      if (task.asker != &socket) continue;
-      dropped = std::move(task);
-      if (&task != &tasks->back()) task = std::move(tasks->back());
-      tasks->pop_back();
-      if (dropped.flow_known && socket.closed()) requests().learn(dropped.peer, false);
-      return true;
-    }
+  std::vector<Task>& tasks = requests().tasks;
+  for (Task& task : tasks) {
+    if (task.asker != &socket) continue;
+    dropped = std::move(task);
+    if (&task != &tasks.back()) task = std::move(tasks.back());
+    tasks.pop_back();
+    if (dropped.flow_known && socket.closed()) requests().learn(dropped.peer, false);
+    return true;
   }
   // The thread may take long over this socket's task, as it opens the NIC. The caller need not wait: the thread drops
   // the task afterwards.

@@ -24,7 +24,6 @@ struct Task {
   bool flow_known;
   Role role = Role::kNeither;
   FlowEnd peer{};  // the key of PeerHistory
-  std::uint64_t wait_until = 0;  // how long the peer may take to use a cached VI; 0: no wait yet
 };
 
 // A socket whose lane has broken, as long as its streams are on their way to the kernel.
@@ -39,14 +38,12 @@ struct Requests {
   Mutex lock SOVIA_LOCK_ORDER(outer_sets, requests);
   bool (*start)() VIADUCT_GUARDED_BY(lock) = nullptr;  // makes the thread if there is none, under the lock
   std::vector<Task> tasks VIADUCT_GUARDED_BY(lock);
-  std::vector<Task> awaiting VIADUCT_GUARDED_BY(lock);  // tasks whose peers may take a cached VI
   PeerHistory known VIADUCT_GUARDED_BY(lock);
   std::atomic<bool> knows_any{false};  // false: `known` is empty
   void learn(const FlowEnd& peer, bool used) VIADUCT_REQUIRES(lock) {
     known.learn(peer, used, now_ns());
     knows_any.store(true);
   }
-  std::atomic<bool> offered{false};  // a cached VI has been taken by the peer, or lost
   const Socket* at_work VIADUCT_GUARDED_BY(lock) = nullptr;  // the socket whose task is being done
   bool cancelled VIADUCT_GUARDED_BY(lock) = false;           // the task has been cancelled
   BackgroundLane* queue VIADUCT_GUARDED_BY(lock) = nullptr;  // ends given to look_at(), linked by next_queued

@@ -27,8 +27,7 @@ std::uint64_t quiet_ns() { return kQuietNs << std::min(g_rests, kMostDoublings);
 bool has_work() {
   if (!state().ends.empty() || !state().falling.empty() || !datagram::is_idle() || datagram::has_work()) return true;
   const LockGuard guard(requests().lock);
-  return !requests().tasks.empty() || !requests().awaiting.empty() || !requests().fallen.empty() ||
-         requests().queue != nullptr;
+  return !requests().tasks.empty() || !requests().fallen.empty() || requests().queue != nullptr;
 }
 
 // Whether peers were asked for lanes, and none has ever answered.
@@ -60,7 +59,6 @@ std::uint64_t rest_due() { return g_quiet_since == kNever ? kNever : g_quiet_sin
 void prepare_rest() {
   g_quiet_since = kNever;
   ++g_rests;
-  state().vi_cache.clear();
   table::for_each([](int, Socket& socket) { socket.demand.shorten_bypass(); });
 }
 

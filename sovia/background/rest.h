@@ -16,7 +16,7 @@ namespace viaduct::sovia::background {
 bool may_rest(std::uint64_t now);
 // When to ask that again; kNever: when something has happened.
 std::uint64_t rest_due();
-// To be called before the thread ends: frees what is left, and lets connections ask for lanes in a while.
+// To be called before the thread ends: lets connections ask for lanes in a while.
 void prepare_rest();
 
 }  // namespace viaduct::sovia::background

@@ -3,8 +3,7 @@
 namespace viaduct::sovia {
 
 bool ControlSender::post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags) {
-  if (broken_ || (!has_begun_ && type != PacketType::kPark)) return false;
-  if (!ring_.has_control_place()) return false;
+  if (broken_ || !has_begun_ || !ring_.has_control_place()) return false;
   if (!ring_.post_control(body, bytes, immediate(type, take_credits(type), flags))) {
     fail();
     return false;

@@ -25,8 +25,7 @@ class ControlSender {
   ControlSender(Transport& transport, LaneSendRing& ring, Credits& credits)
       : transport_(transport), ring_(ring), credits_(credits) {}
 
-  // WAKEUP has been posted: other packets may follow. Before it only a PARK may be posted, for a VI that no connection
-  // wants any more.
+  // WAKEUP is about to be posted: other packets may follow.
   void begin() { has_begun_ = true; }
   bool has_begun() const { return has_begun_; }
   // Posts a packet without data. False: there is no place now, or the lane is broken.

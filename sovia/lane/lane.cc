@@ -16,8 +16,8 @@ Lane::Lane(Transport& transport, const LaneOptions& options, RemoteMemory* memor
       remote(memory, options_, ring, sender_, greeting),
       sinks(transport, ring, sender_, remote) {}
 
-void Lane::greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow) {
-  greeting.greet(token, flow);
+void Lane::greet(const std::uint8_t (&token)[kTokenBytes]) {
+  greeting.greet(token);
   control.post_pending();
 }
 
@@ -89,20 +89,6 @@ unsigned Lane::take(PacketType type, std::uint32_t place, std::uint32_t bytes, s
     default:
       return control.take(type, place, bytes, flags);
   }
-}
-
-bool Lane::may_park() const {
-  // The VI of a lane of messages is not cached: it has places and rights that the next connection may not want.
-  if (control.broken() || control.parked() || options_.messages) return false;
-  if (control.is_unused()) return true;
-  return control.has_ended() && greeting.may_start() && !control.has_more_to_say() && rx.unread() == 0 &&
-         !rx.has_direct();
-}
-
-bool Lane::park() {
-  if (!may_park()) return false;
-  control.give_spent_back();
-  return control.park();
 }
 
 unsigned Lane::poll() {

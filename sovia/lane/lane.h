@@ -41,7 +41,7 @@ class Lane {
 
   Lock& lock() const VIADUCT_RETURN_CAPABILITY(lock_) { return lock_; }
 
-  void greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow = {}) VIADUCT_REQUIRES(lock_);
+  void greet(const std::uint8_t (&token)[kTokenBytes]) VIADUCT_REQUIRES(lock_);
   // This end trusts the peer from now on, and tells it so (TRUST).
   void trust() VIADUCT_REQUIRES(lock_);
   // Sends FIN after all data that was written. `closes`: the program has closed the socket.
@@ -64,12 +64,6 @@ class Lane {
   unsigned cut() VIADUCT_REQUIRES(lock_);
   // The connection is over: nothing more is sent. Packets that have come before still count.
   void fail() VIADUCT_REQUIRES(lock_) { sender_.fail(); }
-
-  // The connection has ended in good order, and the VI may be another's: after park() nothing is sent on it, all
-  // receives are posted, and outstanding() packets have yet to complete. The VI is free for another connection when the
-  // peer's own PARK has come, too, which may be after the end of this object.
-  bool may_park() const VIADUCT_REQUIRES(lock_);
-  bool park() VIADUCT_REQUIRES(lock_);
 
  private:
   unsigned take(PacketType type, std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct)

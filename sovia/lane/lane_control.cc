@@ -81,8 +81,6 @@ bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate) const
   if ((immediate & 0xfff0 & ~flags) != 0) return false;
   const std::uint32_t most = type == PacketType::kGrow ? kMostWindow : credits_.unreturned();
   if (credits_of(immediate) > most) return false;
-  if (peer_parked_) return false;
-  if (type == PacketType::kPark) return bytes == 0 && (is_unused() || has_ended());
   if (greeting_.has_hello() == (type == PacketType::kWakeup)) return false;
   switch (type) {
     case PacketType::kWakeup:
@@ -106,8 +104,6 @@ bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate) const
     case PacketType::kPlaced:
     case PacketType::kRevoked:
       return bytes == sizeof(Placed) && options_.messages && greeting_.trusted();
-    case PacketType::kPark:
-      break;
   }
   return false;
 }
@@ -133,9 +129,6 @@ unsigned LaneControl::take(PacketType type, std::uint32_t place, std::uint32_t b
     case PacketType::kTrust:
       greeting_.take_trust();
       return LaneChange::kState | LaneChange::kWritable;
-    case PacketType::kPark:
-      peer_parked_ = true;
-      return LaneChange::kState;
     case PacketType::kLeave:
       take_leave(place, bytes);
       return LaneChange::kState | LaneChange::kWritable;

@@ -41,10 +41,9 @@ class LaneControl {
   // Whether packets still wait: then post_pending() has to be called again even if no packet comes.
   bool has_pending() const {
     if (broken() || !sender_.has_begun()) return false;
-    return has_more_to_say() || (wants_finish_ && !ring_.has_unposted()) || credits_.is_ack_due() || credits_.has_grown();
+    return greeting_.wants_trust() || wants_leave_ || wants_fin_ack_ || (wants_finish_ && !ring_.has_unposted()) ||
+           credits_.is_ack_due() || credits_.has_grown();
   }
-  // Whether a packet other than FIN and ACK waits to be posted.
-  bool has_more_to_say() const { return greeting_.wants_trust() || wants_leave_ || wants_fin_ack_; }
   // A DATA packet has been consumed: its place may take another.
   void consumed(std::uint32_t place) {
     if (credits_.consumed(place)) give_spent_back();
@@ -97,17 +96,6 @@ class LaneControl {
     const bool sends = (sending_ == State::kUp || sending_ == State::kEnding) && !has_delivered_end();
     return lands || sends || receiving() == State::kUp || (receiving() == State::kIdle && misses_);
   }
-  // Both directions have ended in good order.
-  bool has_ended() const {
-    return greeting_.trusted() && sending_ == State::kEnded && receiving_ == State::kEnded;
-  }
-  // Neither end has sent anything on the lane.
-  bool is_unused() const { return !greeting_.has_hello() && !sender_.has_begun() && !broken(); }
-  // Tells the peer that this end keeps the VI for another connection.
-  bool park() { return parked_ = sender_.post(PacketType::kPark); }
-  bool parked() const { return parked_; }
-  // The peer keeps the VI for another connection.
-  bool peer_parked() const { return peer_parked_; }
 
   // ------------------------------------------------------------------ packets that have come
   // Whether a peer that keeps to the protocol may send such a packet now.
@@ -134,7 +122,6 @@ class LaneControl {
   LaneGreeting& greeting_;
   State sending_ = State::kIdle, receiving_ = State::kIdle;
   bool reading_closed_ = false;
-  bool parked_ = false, peer_parked_ = false;
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, misses_ = false;
   std::optional<std::uint32_t> slower_for_ms_;
   std::uint64_t fin_at_ = kNotPosted, fin_ack_at_ = kNotPosted;

@@ -13,7 +13,7 @@ class LaneGreeting {
   LaneGreeting(Transport& transport, const LaneOptions& options, bool carries_messages, ControlSender& sender)
       : transport_(transport), options_(options), carries_messages_(carries_messages), sender_(sender) {}
 
-  void greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow);
+  void greet(const std::uint8_t (&token)[kTokenBytes]);
   const std::uint8_t* own_token() const { return own_token_; }
   // The peer's Hello has come. Until this end trusts the peer nothing else counts, as another program on the peer's
   // host may have sent the Hello.

@@ -8,8 +8,8 @@
 namespace viaduct::sovia {
 namespace {
 
-// Packets that an end sends at most once: WAKEUP, TRUST, FIN, FINACK, LEAVE, PARK.
-constexpr std::uint32_t kOnce = 6;
+// Packets that an end sends at most once: WAKEUP, TRUST, FIN, FINACK, LEAVE.
+constexpr std::uint32_t kOnce = 5;
 
 // The peer posts receives for ACK packets beside the window. Most ends have few on their way, and say so in their Hello.
 constexpr std::uint32_t kFewAcks = 4;

@@ -33,9 +33,4 @@ std::byte* LanePages::control_bytes(std::uint32_t place) const {
   return reinterpret_cast<std::byte*>(data_ + descriptors()) + std::size_t{place} * Transport::kControlBytes;
 }
 
-void LanePages::trim() {
-  const auto before = static_cast<std::size_t>(chunks_ - pages_.data());
-  madvise(chunks_, pages_.size() - before, MADV_DONTNEED);
-}
-
 }  // namespace viaduct::sovia

@@ -36,8 +36,6 @@ class LanePages {
   std::byte* data_chunk(std::uint32_t place) const { return chunks_ + place * kStride; }
   std::byte* receive_chunk(std::uint32_t place) const { return data_chunk(places_.data + place); }
   std::byte* control_bytes(std::uint32_t place) const;
-  // Gives the memory of all chunks back, with what is in it.
-  void trim();
 
  private:
   std::size_t descriptors() const { return places_.data + places_.control + places_.receive + places_.writes; }

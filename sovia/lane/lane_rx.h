@@ -79,7 +79,6 @@ class LaneRx {
   // No later packet goes to the reader's memory. True: the next packet for arrived() lies there already.
   bool close_direct();
   void forget_direct() { direct_ = Direct::kNone; }
-  bool has_direct() const { return direct_ != Direct::kNone; }
 
  private:
   // kFirst: nothing is read before go_up(). kDown: it has no bytes, and nothing behind it is read before take_down().

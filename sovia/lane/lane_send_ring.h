@@ -22,8 +22,6 @@ class LaneSendRing {
 
   // Takes in the completions of packets.
   void reap();
-  // Packets posted that have not completed.
-  std::size_t outstanding() const { return order_.size(); }
   // Bytes written that are not known to have reached the peer.
   std::size_t unsent();
   // Copies the unsent() bytes of packets that have not completed. False: the program's memory for one is not there any

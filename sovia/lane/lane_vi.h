@@ -28,8 +28,6 @@ class LaneVi {
   virtual void give_back_memory(std::uint32_t memory) = 0;
   // Ends the connection and frees everything, this object included.
   virtual void destroy() VIADUCT_REQUIRES(engine::g_turn) = 0;
-  // Gives memory of the receives back to the kernel until more data comes. Nothing may be on its way.
-  virtual void trim() = 0;
 
   ReceiveOwner receives;
 

@@ -18,8 +18,6 @@
 //   PLACED  a message has been written there: Placed.
 //   REVOKED no message will be written there any more: the answer to SINK with the flag: Placed.
 //   GROW    the window is larger by so many credits.
-//   PARK    after FIN and FINACK both ways: this end keeps the VI for another connection. When both have
-//           said so, the end whose program connects begins anew with WAKEUP, which names the connection.
 //
 // Every packet brings the credits that have come together when it is sent. The numbers in Hello and
 // First are in network byte order.
@@ -28,8 +26,6 @@
 
 #include <cstddef>
 #include <cstdint>
-
-#include "sovia/lane/flow.h"
 
 namespace viaduct::sovia {
 
@@ -44,7 +40,6 @@ enum class PacketType : std::uint8_t {
   kSink = 10,
   kPlaced = 11,
   kRevoked = 12,
-  kPark = 13,
   kGrow = 14,
 };
 
@@ -74,21 +69,14 @@ inline constexpr std::uint32_t kMostWindow = 256;
 inline constexpr std::uint32_t kProtocolVersion = 7;
 inline constexpr std::size_t kTokenBytes = 16;
 
-// The TCP connection that a lane is for, as the sender sees it.
-struct HelloFlow {
-  std::uint8_t family;  // 4 or 6
-  std::uint8_t messages;  // 1: the sender's lane knows SINK, PLACED and REVOKED
-  std::uint8_t acks;      // ACK packets that the sender may have on their way; 0: kMostAcks
-  std::uint8_t reserved;
-  FlowEnd near, far;
-};
-static_assert(sizeof(HelloFlow) == 40);
-
 struct Hello {
   std::uint32_t version;
   std::uint32_t window;  // DATA packets that may be sent to this end without credits coming back
   std::uint8_t token[kTokenBytes];  // of the agent that vouches for this end
-  HelloFlow flow;
+  std::uint8_t reserved;            // 0, as reserved_too
+  std::uint8_t messages;            // 1: the sender's lane knows SINK, PLACED and REVOKED
+  std::uint8_t acks;                // ACK packets that the sender may have on their way; 0: kMostAcks
+  std::uint8_t reserved_too[37];
 };
 static_assert(sizeof(Hello) == 64);
 

@@ -69,8 +69,6 @@ void ViTransport::destroy() {
   delete this;
 }
 
-void ViTransport::trim() { pages_.trim(); }
-
 std::byte* ViTransport::data_chunk(std::uint32_t place) { return pages_.data_chunk(place); }
 std::byte* ViTransport::control_bytes(std::uint32_t place) { return pages_.control_bytes(place); }
 std::byte* ViTransport::received(std::uint32_t place) { return pages_.receive_chunk(place); }

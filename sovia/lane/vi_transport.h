@@ -34,7 +34,6 @@ class ViTransport final : public Transport, public LaneVi {
   std::uint32_t take_memory(const void* data, std::size_t bytes) override { return nic_.take_memory(data, bytes); }
   void give_back_memory(std::uint32_t memory) override { nic_.give_back_memory(memory); }
   void destroy() override VIADUCT_REQUIRES(engine::g_turn);
-  void trim() override;
 
   std::byte* data_chunk(std::uint32_t place) override;
   std::byte* control_bytes(std::uint32_t place) override;

@@ -24,8 +24,6 @@ namespace viaduct::sovia {
   X(kLanesAsked, "lanes_asked", "lanes asked for or offered")                                   \
   X(kLanesOpened, "lanes_opened", "lanes opened")                                               \
   X(kLanesClosed, "lanes_closed", "lanes closed in good order")                                 \
-  X(kLanesCached, "lanes_cached", "VIs of closed lanes kept for other connections")           \
-  X(kLanesFromCache, "lanes_from_cache", "lanes asked for on such a VI")                        \
   X(kLanesLost, "lanes_lost", "lanes that broke before their end")                              \
   X(kLanesCut, "lanes_cut", "lanes cut, and their connections reset")                           \
   X(kBytesSentLane, "bytes_sent_lane", "bytes sent over lanes")                                 \

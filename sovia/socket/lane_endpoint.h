@@ -64,11 +64,6 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   FlowEnd peer{};                     // the key of PeerHistory
   Role role = Role::kNeither;
   bool used = false;                  // the lane has carried enough to be worth its cost
-  Flow tcp{};
-  bool replaced = false;              // by a lane on a VI from the peer's VI cache
-  bool fills_cache = false;           // the connection has ended before the VI was there, which goes to the cache
-  bool may_park = false;
-  std::uint64_t park_until = 0;       // how long the peer may take to end its direction, so that both can park
   bool connected = false;             // the VI has its peer
   bool opened = false;                // the lane was open for both ends
   std::atomic<int> keeper{-1};        // a copy of the descriptor that the program has closed with data on its way

@@ -51,11 +51,6 @@ class End {
       : options_(within_limits(options)), transport_(places_for(options_)), lane_(transport_, options_, transport_.remote()) {}
 
   void step(unsigned what, Input& input) {
-    if (parked_) {
-      packet(input);
-      take_in();
-      return;
-    }
     switch (what) {
       case 0: raw_packet(input); break;
       case 1:
@@ -80,7 +75,7 @@ class End {
   void end() {
     while (take_in()) continue;
     end_direct();
-    while (!parked_ && (lane_.rx.unread() != 0 || lane_.rx.has_turns())) {
+    while (lane_.rx.unread() != 0 || lane_.rx.has_turns()) {
       follow();
       read(65'535, false);
     }
@@ -123,7 +118,7 @@ class End {
     if (kind == kFirst) return first(credits, how);
     if (kind == kDown) return come(immediate(type, credits, kFlagDown), nullptr, 0);
     const std::uint32_t word = immediate(type, credits, flags);
-    const Hello hello{htobe32(kProtocolVersion), htobe32(1 + how / 8), {}, {4, static_cast<std::uint8_t>(how & 1), 0, 0, {}, {}}};
+    const Hello hello{htobe32(kProtocolVersion), htobe32(1 + how / 8), {}, 0, static_cast<std::uint8_t>(how & 1), 0, {}};
     const Leave leave{how};
     switch (type) {
       case PacketType::kWakeup: return come(word, &hello, sizeof hello);
@@ -304,10 +299,9 @@ class End {
         end_direct();
         drop(lane_.rx.discard(how * 10u));
         break;
-      case 6:
+      default:
         if (how >= 0xf0) transport_.break_down();
         break;
-      default: parked_ = come_.empty() && lane_.park(); break;
     }
   }
 
@@ -343,7 +337,7 @@ class End {
   std::uint64_t stay_ = 0;  // bytes of the peer's present stay on the lane
   std::uint64_t granted_ = 0, sent_at_cut_ = 0;
   std::uint8_t number_ = 0;
-  bool greeted_ = false, trusted_ = false, parked_ = false, cut_ = false;
+  bool greeted_ = false, trusted_ = false, cut_ = false;
   LaneRx::DirectNumber direct_ = LaneRx::kNoDirect;
   std::vector<std::byte> buffer_;
   std::uint32_t message_ = ~0u, done_ = 0;

@@ -46,7 +46,7 @@ check-programs: all
 	$(MAKE) -j1 check-TESTS TESTS="$(programs_tests) $(more_programs_tests)"
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
 	tests/integration/impostor_client.py tests/integration/many_programs.py \
-	tests/integration/vi_cache_programs.py tests/integration/end_programs.py tests/integration/errno_programs.py tests/integration/polling_programs.py tests/integration/counted_programs.py tests/integration/crowd_programs.py tests/integration/signal_files.py tests/integration/sandbox_programs.py \
+	tests/integration/end_programs.py tests/integration/errno_programs.py tests/integration/polling_programs.py tests/integration/counted_programs.py tests/integration/crowd_programs.py tests/integration/signal_files.py tests/integration/sandbox_programs.py \
 	tests/integration/ready_programs.py tests/integration/thread_failures.py tests/integration/unseen_programs.py tests/integration/route_programs.py tests/integration/broken_programs.py \
 	tests/integration/killed_programs.py tests/integration/scarce_programs.py tests/integration/outage.sh tests/integration/outage_programs.py \
 	tests/integration/message_programs.py tests/integration/tag_programs.py tests/integration/udp_programs.py \

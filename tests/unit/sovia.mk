@@ -14,7 +14,6 @@ lane_tests = \
 	tests/unit/sovia/lane_direct_test.cc \
 	tests/unit/sovia/lane_hostile_test.cc \
 	tests/unit/sovia/lane_paper_test.cc \
-	tests/unit/sovia/lane_park_test.cc \
 	tests/unit/sovia/lane_random_test.cc \
 	tests/unit/sovia/lane_sinks_test.cc \
 	tests/unit/sovia/lane_stays_test.cc \

@@ -10,7 +10,7 @@ libsovia_ready_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 sovia_ready_tests = tests/unit/sovia/poll_test tests/unit/sovia/select_test \
 	tests/unit/sovia/epoll_test tests/unit/sovia/epoll_threads_test \
 	tests/unit/sovia/broken_lane_test tests/unit/sovia/messages_test tests/unit/sovia/bypass_test tests/unit/sovia/tags_test \
-	tests/unit/sovia/vi_cache_test tests/unit/sovia/held_sends_test tests/unit/sovia/stays_test
+	tests/unit/sovia/held_sends_test tests/unit/sovia/stays_test
 check_PROGRAMS += $(sovia_ready_tests)
 TESTS += $(sovia_ready_tests)
 
@@ -54,10 +54,6 @@ tests_unit_sovia_bypass_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl
 tests_unit_sovia_held_sends_test_SOURCES = tests/unit/sovia/held_sends_test.cc tests/unit/sovia/quick_bypass_test.cc
 tests_unit_sovia_held_sends_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_held_sends_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
-
-tests_unit_sovia_vi_cache_test_SOURCES = tests/unit/sovia/vi_cache_test.cc
-tests_unit_sovia_vi_cache_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_vi_cache_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
 
 # The sources that a send() and a recv() on a lane enter.
 TESTS += tests/unit/sovia/path.test

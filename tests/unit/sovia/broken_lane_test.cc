@@ -1,12 +1,20 @@
 // A program's view of a connection whose lane breaks: because the peer was killed, or while the kernel has a reset to
 // report.
 #include <errno.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "sovia/background/background_state.h"
+#include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/fallback.h"
+#include "sovia/socket/socket_pool.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"
 
@@ -251,6 +259,43 @@ TEST(BrokenLane, TellsAResetToWhoSendsFirst) {
   EXPECT_EQ(send(connection), -EPIPE);
   EXPECT_EQ(connection.receive(), "answer");
   EXPECT_EQ(receive(connection), 0);
+}
+
+// The peer has freed the lane, which has ended, and goes on by the kernel, where it ends too.
+TEST(FreedLane, LetsAPeekWaitForTheKernelsEnd) {
+  Connection connection;
+  connection.receives_on_lane();
+  connection.lane_brings("a");
+  connection.peer_ends_lane();
+  connection.lane_cuts();
+  ASSERT_EQ(sovia_fcntl(connection.fd(), F_SETFL, 0), 0);
+  std::atomic<bool> ends = false;
+  std::thread peer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ends = true;
+    ::shutdown(connection.peer(), SHUT_WR);
+  });
+  char all[3];
+  EXPECT_EQ(sovia_recv(connection.fd(), all, sizeof all, MSG_PEEK | MSG_WAITALL), 1);
+  EXPECT_TRUE(ends);
+  peer.join();
+}
+
+// No thread looks at the lanes of these tests.
+TEST(FreedLane, IsNotLeftInTheQueueOfTheBackgroundThread) {
+  background::requests().queue = nullptr;  // it has lanes of the tests before
+  const LaneOptions options;
+  FakeTransport transport(places_for(options));
+  Socket* const socket = SocketPool::make(true);
+  auto* const end = new LaneEndpoint(socket->reference(), *socket, transport, options);
+  background::state().ends.push_back(end);
+  engine::count_lanes(1);
+  transport.break_down();
+  end->lane.greet(end->token);
+  EXPECT_EQ(transport.failures(), 1u);
+  EXPECT_EQ(background::requests().queue, end);
+  EXPECT_TRUE(background::free_end(background::state().ends.size() - 1));
+  EXPECT_EQ(background::requests().queue, nullptr);
 }
 
 }  // namespace

@@ -144,7 +144,6 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
 
   Transport& transport() override { return *this; }
   RemoteMemory* remote() override { return places_.writes != 0 ? this : nullptr; }
-  void trim() override {}
   VIP_RETURN connected() override { return VIP_SUCCESS; }
   void disconnect() override { break_down(); }
   bool take(ProcessNic::Arrival& arrival) override {
@@ -198,11 +197,6 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
   }
   // The VI has lost its connection; earlier arrivals stay.
   void break_down() { down_ = true; }
-  // Another lane has it from now on.
-  void begin_again() {
-    EXPECT_TRUE(idle());
-    for (std::uint32_t& count : sent_) count = 0;
-  }
   // A packet that no lane would send comes from the peer. False: it finds no receive.
   bool inject(std::uint32_t immediate, const void* body = nullptr, std::uint32_t bytes = 0) {
     if (receives_.empty()) return false;
@@ -256,9 +250,7 @@ class FakeTransport final : public Transport, public LaneVi, public RemoteMemory
     if (type != PacketType::kData && !often) {
       EXPECT_EQ(sent(type), 1u) << "sent twice: type " << static_cast<unsigned>(type);
     }
-    if (type != PacketType::kPark) {
-      EXPECT_EQ(sent(PacketType::kWakeup), 1u) << "before WAKEUP";
-    }
+    EXPECT_EQ(sent(PacketType::kWakeup), 1u) << "before WAKEUP";
     credits_sent_ += credits_of(packet.immediate);
     const bool is_first = packet.is_data && flags_of(packet.immediate) == kFlagFirst;
     if (packet.is_data) data_bytes_ += packet.bytes - (is_first ? sizeof(First) : 0);

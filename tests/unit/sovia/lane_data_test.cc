@@ -478,8 +478,8 @@ TEST(LaneData, LeaveTellsForHowLongTheKernelIsFaster) {
   pair.settle();
   EXPECT_EQ(pair.b.lane.control.slower_for_ms(), 8'000u);
   EXPECT_TRUE(pair.b.lane.control.peer_leaves());
-  EXPECT_TRUE(pair.a.lane.control.has_ended());
-  EXPECT_TRUE(pair.b.lane.control.has_ended());
+  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
+  EXPECT_FALSE(pair.a.lane.control.broken() || pair.b.lane.control.broken());
 }
 
 TEST(LaneData, LeaveForOtherReasonsSaysNothingOfTheKernel) {

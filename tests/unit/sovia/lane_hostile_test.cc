@@ -55,7 +55,7 @@ class Hostile : public ::testing::Test {
     EXPECT_EQ(pair_.a.lane.rx.unread(), 0u);
   }
 
-  Hello hello_{htobe32(kProtocolVersion), htobe32(8), {}, {}};
+  Hello hello_{htobe32(kProtocolVersion), htobe32(8), {}, 0, 0, 0, {}};
   std::byte bytes_[kChunkBytes] = {};
   LanePair pair_{window(4, 2)};
   bool cut_ = false;
@@ -101,6 +101,7 @@ CUTS(LeaveWithBody, At::kUp, immediate(PacketType::kLeave, 0), bytes_, 24)
 CUTS(TypeZero, At::kUp, 0)
 CUTS(TypeThatWasOnce, At::kUp, 4)
 CUTS(AnotherTypeThatWasOnce, At::kUp, 9)
+CUTS(ThirdTypeThatWasOnce, At::kFinished, 13)
 CUTS(UnknownType, At::kUp, 0xf)
 CUTS(UnknownFlags, At::kUp, immediate(PacketType::kFin, 0, 0x80))
 CUTS(BitsThatMeanNothing, At::kUp, immediate(PacketType::kAck, 0) | 0x100)
@@ -116,7 +117,7 @@ TEST(LaneTrust, NothingStartsBeforeIt) {
   other.connect(transport);
   Lane lane(transport, {});
   lane.greet(LanePair::kTokenA);
-  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}, {}};
+  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}, 0, 0, 0, {}};
   const std::byte data[sizeof(First) + 1] = {};
   ASSERT_TRUE(transport.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
   while (transport.take_in(lane)) continue;
@@ -136,7 +137,7 @@ TEST(LaneTrust, NothingIsLostBeforeItIsTold) {
   other.connect(transport);
   Lane lane(transport, {});
   lane.greet(LanePair::kTokenA);
-  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}, {}};
+  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}, 0, 0, 0, {}};
   ASSERT_TRUE(transport.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
   ASSERT_TRUE(transport.inject(immediate(PacketType::kTrust, 0)));
   while (transport.take_in(lane)) continue;
