@@ -77,8 +77,9 @@ bool has_ended(Socket& socket, int fd) {
     if (socket.link.end != nullptr) {
       Lane& lane = socket.link.end->lane;
       const LockGuard lane_guard(lane.lock());
-      if (lane.control.broken()) return true;
+      // The peer frees a lane that has ended, while data of it may be unread here: the kernel goes on with the connection.
       const bool lane_ended = lane.control.receiving() == Lane::State::kEnded;
+      if (!lane_ended && lane.control.broken()) return true;
       if (!lane_ended && must_wait_for_lane_end(socket, lane)) return false;
     }
   }
