@@ -18,7 +18,6 @@ programs_tests = \
 	tests/integration/sovia_ftp.test \
 	tests/integration/sovia_impostor.test \
 	tests/integration/sovia_instructions.test \
-	tests/integration/sovia_vi_cache.test \
 	tests/integration/sovia_switches.test \
 	tests/integration/sovia_local.test \
 	tests/integration/sovia_messages.test \
