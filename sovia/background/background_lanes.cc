@@ -30,6 +30,7 @@ namespace {
 
 constexpr std::uint32_t kPeerMs = 1000;              // for the peer to ask for a lane too
 constexpr std::uint64_t kGreetingNs = 2'000 * kMs;   // for the peer's first packet
+constexpr std::uint64_t kCrowdNs = 5'000 * kMs;      // for a place among the claims that an agent takes of a process
 constexpr std::uint64_t kClaimNs = 3'000 * kMs;      // for the peer to ask our agent
 constexpr std::uint64_t kNoPeerNs = 1'000 * kMs;     // how long a silent peer is not asked again
 constexpr unsigned kNoPeerDoublings = 5;             // of kNoPeerNs, one each time that the peer is silent
@@ -130,7 +131,7 @@ VIP_RETURN claim(LaneEndpoint& end, std::uint64_t now) {
   if (nic == nullptr) return VIP_INVALID_STATE;
   const VIP_RETURN result = VipxClaim(nic->handle(), &end.flow, end.token);
   end.claimed = result == VIP_SUCCESS;
-  if (result == VIP_ERROR_RESOURCE && now < end.give_up_at) return VIP_NOT_DONE;
+  if (result == VIP_ERROR_RESOURCE && now < end.asked_at + kCrowdNs) return VIP_NOT_DONE;
   if (!end.claimed) SOVIA_LOG("our agent does not vouch for us: %s", VipxReturnText(result));
   // With SOVIA_VOUCH=0 a failed claim is no error.
   return options().vouch == 0 ? VIP_SUCCESS : result;

@@ -395,8 +395,15 @@ TEST(Sending, LeavesALaneWithDataOnItsWayQuickly) {
   {
     const Answering peer(c);
     constexpr int kFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
-    const long ms = time_of([&] { sent = sovia_send(c.fd(), burst.data(), burst.size(), kFlags); });
-    EXPECT_LT(ms, 150);
+    // Where the peer's thread does not get a processor for a moment the call says so, and the socket tells when to try again.
+    for (int tries = 0; tries < 100 && sent <= 0; ++tries) {
+      const long ms = time_of([&] { sent = sovia_send(c.fd(), burst.data(), burst.size(), kFlags); });
+      EXPECT_LT(ms, 150);
+      if (sent >= 0) break;
+      ASSERT_EQ(errno, EAGAIN);
+      pollfd writable{c.fd(), POLLOUT, 0};
+      ASSERT_EQ(sovia_poll(&writable, 1, 10'000), 1);
+    }
   }
   EXPECT_EQ(sent, static_cast<ssize_t>(burst.size()));
   EXPECT_FALSE(c.peer_lane().control.broken());
