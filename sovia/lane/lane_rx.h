@@ -25,6 +25,7 @@ class LaneRx {
   std::size_t unread_here(bool past_first = false);
   // Whether bytes of the kernel's come between those of the lane, or before.
   bool has_turns() const { return turns_ != 0; }
+  std::size_t turns() const { return turns_; }
   // The first unread packet says that it comes behind so many bytes of the kernel's; nothing of it can be read before
   // go_up().
   std::optional<std::uint64_t> first();

@@ -113,7 +113,7 @@ bool go_on_in_kernel(Socket& socket, int fd, Lane& lane) SOVIA_TX_LOCKED(socket)
   std::byte* const copy = socket.tx.owed.begin(record + bytes, bytes == 0);
   if (copy == nullptr) return false;
   socket.tx.owed.waits_until = now_ns() + OwedBytes::kWaitNs;
-  if (socket.fallback.done) be_watched(socket);  // else data follows at once
+  if (socket.fallback.done || socket.tx.shut) be_watched(socket);  // else data follows at once
   if (record != 0) {
     Resume resume{};
     std::reverse_copy(lane.greeting.own_token(), lane.greeting.own_token() + kTokenBytes, resume.token);
@@ -360,7 +360,14 @@ void go_on_falling(Socket& socket, int fd) {
   {
     const StreamsGuard both(socket);
     OwedBytes& owed = socket.tx.owed;
-    if (!owed.empty() && owed.waits() && now_ns() >= owed.waits_until && !has_kernel_ended(fd)) owed.urge();
+    if (!owed.empty() && owed.waits() && now_ns() >= owed.waits_until) {
+      // The peer's kernel, whose program may be gone, would answer a record with a reset. The end is a good one without it.
+      if (!has_kernel_ended(fd)) {
+        owed.urge();
+      } else if (socket.tx.shut) {
+        owed.drop();
+      }
+    }
     const bool sent = !owed.empty() && !owed.waits() && send_owed(socket, fd);
     const bool expects = socket.rx.record().is_expected() && !socket.reset;
     const bool received = expects && (socket.closed() ? end_record(socket, fd) : take_record(socket, fd));

@@ -181,13 +181,12 @@ int Socket::unread_locked(int fd) {
     Lane& lane = link.end->lane;
     const LockGuard lane_guard(lane.lock());
     const auto first = lane.rx.first();
-    const std::uint64_t before = first ? *first - rx.kernel_read : 0;
-    if (rx.on_lane) {
-      const std::uint64_t behind_record = kernel_bytes - std::min<std::uint64_t>(kernel_bytes, sizeof(Resume));
-      const std::uint64_t behind = rx.leaves_lane ? kernel_bytes : lane.rx.has_turns() ? behind_record : 0;
-      kernel_bytes = lane.rx.unread_here() + behind;
-    } else if (first && kernel_bytes >= before) {
-      kernel_bytes = before + lane.rx.unread_here(true);
+    const std::uint64_t before = first ? *first - rx.kernel_read : rx.on_lane && !rx.leaves_lane ? 0 : kernel_bytes;
+    // Behind each turn to the kernel its bytes begin with a record.
+    const std::uint64_t downs = (lane.rx.turns() + (rx.on_lane && !rx.leaves_lane ? 1 : 0)) / 2;
+    if (kernel_bytes >= before) {
+      const std::uint64_t behind = downs != 0 ? kernel_bytes - before : 0;
+      kernel_bytes = before + lane.rx.unread() + behind - std::min(behind, downs * sizeof(Resume));
     }
   }
   return static_cast<int>(bytes + kernel_bytes);
