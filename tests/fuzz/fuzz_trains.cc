@@ -235,6 +235,8 @@ class Trains {
     MacAddress to{};
     for (const Frame& frame : train) {
       const auto* const bytes = reinterpret_cast<const std::uint8_t*>(frame.data);
+      // A short frame before another one is filled up with zeros.
+      if (&frame != train.data()) wanted.resize((static_cast<std::size_t>(&frame - train.data())) * train[0].length);
       wanted.insert(wanted.end(), bytes, bytes + frame.length);
       std::memcpy(to.data(), frame.data, to.size());
     }
