@@ -164,6 +164,7 @@ unsigned Receiver<Platform>::take_run(const Frame& before, std::span<const Frame
   constexpr std::size_t kPsn = wire::kEthernetBytes + 16, kOffset = wire::kEthernetBytes + 28;
   const ViIndex i = run_.vi;
   Vi& vi = vis_[i];
+  if (vi.state != vip::kConnected || vi.rx.in_message == 0) return 0;
   const bool is_write = vi.rx.message_op == wire::kOpRdmaWrite;
   Target target;
   if (!is_write) {
