@@ -185,7 +185,7 @@ int Socket::unread_locked(int fd) {
     // Behind each turn to the kernel its bytes begin with a record.
     const std::uint64_t downs = (lane.rx.turns() + (rx.on_lane && !rx.leaves_lane ? 1 : 0)) / 2;
     if (kernel_bytes >= before) {
-      // What has come there otherwise may be a record, of a turn that the lane has yet to tell.
+      // Bytes of the kernel's may else be a record, of a turn that the lane has yet to tell.
       const bool goes_on = downs != 0 || lane.control.receiving() == Lane::State::kEnded;
       const std::uint64_t behind = goes_on ? kernel_bytes - before : 0;
       kernel_bytes = before + lane.rx.unread() + behind - std::min(behind, downs * sizeof(Resume));
