@@ -34,8 +34,8 @@
 // `payload length` and not the frame's length says where the payload ends.
 //
 // Every frame has the checksum but data of connections that have agreed to go without, for all of it or for what goes by
-// train, whose UDP datagrams have a checksum of their own. The
-// addresses are not in it: ports may change them on the way. The stack knows which they must be.
+// train, whose UDP datagrams have a checksum of their own. The addresses are not in it: ports may change them on the way.
+// The stack knows which they must be.
 #ifndef VIADUCT_KAGENT_CONTRACT_WIRE_H
 #define VIADUCT_KAGENT_CONTRACT_WIRE_H
 

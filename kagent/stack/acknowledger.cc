@@ -43,7 +43,8 @@ std::uint16_t Acknowledger<Platform>::receive_window() const {
 template <class Platform>
 void Acknowledger<Platform>::note_ack_due(ViIndex i, bool now, std::uint32_t frames) {
   Vi& vi = vis_[i];
-  const bool is_first = std::exchange(vi.ack.unacknowledged, vi.ack.unacknowledged + frames) == 0;  // since data went back, behind which the VI may still be listed
+  const bool is_first = vi.ack.unacknowledged == 0;  // since data went back, behind which the VI may still be listed
+  vi.ack.unacknowledged += frames;
   std::uint64_t wait = vi.rx.in_message != 0 ? kUnasked : kUnaskedEnd;
   if (now) {
     if (vi.ack.ack_time != 0) {

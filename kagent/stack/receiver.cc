@@ -128,7 +128,9 @@ void Receiver<Platform>::on_reliable_data(ViIndex i, const wire::Decoded& frame,
     }
     acknowledger_.note_ack_due(i, (header.flags & wire::kFlagAckNow) != 0);
     constexpr unsigned kOthers = wire::kFlagFirst | wire::kFlagAckNow | wire::kFlagPacked | wire::kFlagChecked;
-    if (vi.rx.in_message != 0 && vi.rx.held_count == 0 && (header.flags & kOthers) == 0) run_ = {i, frame.payload.data(), static_cast<std::uint32_t>(frame.payload.size())};
+    if (vi.rx.in_message != 0 && vi.rx.held_count == 0 && (header.flags & kOthers) == 0) {
+      run_ = {i, frame.payload.data(), header.payload_length};
+    }
     return;
   }
   if (static_cast<std::int32_t>(ahead) < 0) {
