@@ -200,11 +200,15 @@ short ready_now(int fd, short events) {
   return at.revents;
 }
 
+int queued(int socket, unsigned long which) {
+  int n = -1;
+  must(ioctl(socket, which, &n), "ioctl");
+  return n;
+}
+
 bool wait_for_bytes(int socket, int n) {
   for (int i = 0; i < kSoon; ++i) {
-    int there = 0;
-    must(ioctl(socket, FIONREAD, &there), "FIONREAD");
-    if (there >= n) return true;
+    if (queued(socket, FIONREAD) >= n) return true;
     pause_ms(1);
   }
   return false;

@@ -77,6 +77,8 @@ constexpr int kInCall = 80;  // ms: by then the other thread or end is inside it
 short wait_for(int fd, short events, short wanted);
 inline short wait_for(int fd, short events) { return wait_for(fd, events, events); }
 short ready_now(int fd, short events);
+// What FIONREAD or TIOCOUTQ (SIOCOUTQ) says.
+int queued(int socket, unsigned long which);
 // Until that many bytes can be read (FIONREAD).
 bool wait_for_bytes(int socket, int n);
 void pause_ms(int milliseconds);

@@ -4,23 +4,12 @@
 
 #include "calls.h"
 
-// linux/sockios.h's
-#ifndef SIOCOUTQ
-#define SIOCOUTQ TIOCOUTQ
-#endif
-
 namespace semantics {
 namespace {
 
 void try_recv(Case& t, int s) {
   char to[8];
   t.note("recv", recv(s, to, sizeof to, 0));
-}
-
-int queued(int s, unsigned long which) {
-  int n = -1;
-  must(ioctl(s, which, &n), "ioctl");
-  return n;
 }
 
 CASE(nonblocking, by_fcntl, kEach) {
@@ -232,12 +221,12 @@ CASE(queues, siocoutq_is_empty_when_all_is_acknowledged, kEach) {
     send_all(s, std::string(5000, 'o'));
     read_exactly(s, 2);
     int left = -1;
-    for (int i = 0; i < 500 && (left = queued(s, SIOCOUTQ)) != 0; ++i) pause_ms(2);
+    for (int i = 0; i < 500 && (left = queued(s, TIOCOUTQ)) != 0; ++i) pause_ms(2);
     t.note("in flight", left);
   } else {
     read_exactly(s, 5000);
     send_all(s, "ok");
-    t.note("in flight", queued(s, SIOCOUTQ) >= 0 ? 0 : 1);
+    t.note("in flight", queued(s, TIOCOUTQ) >= 0 ? 0 : 1);
   }
   t.meet();
 }
@@ -246,11 +235,11 @@ CASE(queues, siocoutq_counts_what_the_peer_does_not_take, kEach) {
   Fd s = t.pair({.send_buffer = 20'000, .receive_buffer = 20'000});
   if (t.client()) {
     const std::uint64_t n = fill_up(s);
-    t.say(queued(s, SIOCOUTQ) > 0 ? "some wait" : "none wait");
+    t.say(queued(s, TIOCOUTQ) > 0 ? "some wait" : "none wait");
     t.tell(std::to_string(n));
     t.hear();
     int left = -1;
-    for (int i = 0; i < 500 && (left = queued(s, SIOCOUTQ)) != 0; ++i) pause_ms(2);
+    for (int i = 0; i < 500 && (left = queued(s, TIOCOUTQ)) != 0; ++i) pause_ms(2);
     t.note("in flight", left);
   } else {
     t.say(drain(s, std::stoull(t.hear())) ? "all came" : "not all came");
