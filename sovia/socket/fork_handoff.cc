@@ -56,7 +56,8 @@ std::size_t next_bytes(Socket& socket, std::size_t& in_kernel) SOVIA_RX_LOCKED(s
   return in_kernel + (socket.rx.on_lane || in_kernel != 0 ? lane.rx.unread_here(true) : 0);
 }
 
-// Takes a record behind which the lane has brought more: the kernel has it, or gets it soon. False: it has not.
+// Takes a record that comes next and behind which the lane has brought more: the kernel has it, or gets it soon. False: it has
+// not.
 bool takes_record(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
   constexpr int kTries = 200;
   for (int i = 0; i < kTries; ++i) {
@@ -64,7 +65,7 @@ bool takes_record(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
       Lane& lane = socket.link.end->lane;
       const LockGuard lane_guard(lane.lock());
       socket.settle_receiving(lane);
-      if (!socket.rx.record().is_expected() || lane.rx.unread() == 0) return true;
+      if (!socket.rx.record().is_expected() || socket.rx.on_lane || lane.rx.unread() == 0) return true;
     }
     if (take_record(socket, fd)) continue;
     pollfd one{fd, POLLIN, 0};
@@ -78,10 +79,12 @@ bool takes_record(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
 void gather_unread(Socket& socket, int fd) SOVIA_BOTH_LOCKED(socket) {
   if (socket.link.end != nullptr) {
     Lane& lane = socket.link.end->lane;
-    std::size_t in_kernel;
-    // A reset drops the kernel's bytes. The lane's can still be read, if none of the kernel's come before them.
-    while (const std::size_t bytes = next_bytes(socket, in_kernel)) {
-      if (socket.reset && in_kernel != 0) break;
+    for (;;) {
+      if (!takes_record(socket, fd)) reset_connection(socket, fd);
+      std::size_t in_kernel;
+      const std::size_t bytes = next_bytes(socket, in_kernel);
+      // A reset drops the kernel's bytes. The lane's can still be read, if none of the kernel's come before them.
+      if (bytes == 0 || (socket.reset && !socket.rx.on_lane)) break;
       const std::size_t rest = socket.rx.inherited_left();
       InheritedBytes* const gathered = make_inherited_bytes(rest + bytes);
       if (gathered == nullptr) {
@@ -105,7 +108,6 @@ void gather_unread(Socket& socket, int fd) SOVIA_BOTH_LOCKED(socket) {
       counters::add(Counter::kInheritedBytes, at);
       socket.rx.replace_inherited(gathered);
       if (got != in_kernel) break;
-      if (!takes_record(socket, fd)) reset_connection(socket, fd);
     }
     const LockGuard lane_guard(lane.lock());
     // After a reset the lane's rest is dropped: a process that went on without the lost bytes would take what follows for
