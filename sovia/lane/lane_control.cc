@@ -11,7 +11,11 @@ namespace viaduct::sovia {
 
 bool LaneControl::finish(bool closes) {
   if (closes) finish_closes_ = true;
-  if (sending_ == State::kEnding || sending_ == State::kEnded) return false;
+  if (sending_ == State::kEnding || sending_ == State::kEnded) {
+    // A FIN that has been sent does not tell of the close, so the peer is asked to end its direction, too.
+    if (closes && !wants_finish_ && leave()) post_pending();
+    return false;
+  }
   sending_ = State::kEnding;
   wants_finish_ = true;
   return true;
@@ -44,7 +48,10 @@ bool LaneControl::post_leave() {
 
 void LaneControl::post_pending() {
   greeting_.post_pending();
-  if (wants_leave_ && post_leave()) wants_leave_ = false;
+  if (wants_leave_ && post_leave()) {
+    wants_leave_ = false;
+    leave_at_ = ring_.control_posted() - 1;
+  }
   if (wants_fin_ack_ && sender_.post(PacketType::kFinAck)) {
     wants_fin_ack_ = false;
     fin_ack_at_ = ring_.control_posted() - 1;

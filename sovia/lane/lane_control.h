@@ -62,7 +62,7 @@ class LaneControl {
   // FIN has reached the peer, and with it all data: the kernel's stream may end.
   bool has_delivered_end() const { return sending_ == State::kEnded || ring_.has_sent(fin_at_); }
   // After finish(): the peer needs nothing more from this end.
-  bool is_finished() const { return sending_ == State::kEnded; }
+  bool is_finished() const { return sending_ == State::kEnded && (!leaves_ || ring_.has_sent(leave_at_)); }
   // Asks for the peer's FIN. False: it has been asked, or the lane is over. `again_ms`: as the kernel is faster; this
   // end asks for another lane in that time.
   bool leave(std::optional<std::uint32_t> again_ms = {});
@@ -124,7 +124,7 @@ class LaneControl {
   bool reading_closed_ = false;
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, misses_ = false;
   std::optional<std::uint32_t> slower_for_ms_;
-  std::uint64_t fin_at_ = kNotPosted, fin_ack_at_ = kNotPosted;
+  std::uint64_t fin_at_ = kNotPosted, fin_ack_at_ = kNotPosted, leave_at_ = kNotPosted;
   bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false;
 };
 
