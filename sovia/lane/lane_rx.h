@@ -25,7 +25,6 @@ class LaneRx {
   std::size_t unread_here(bool past_first = false);
   // Whether bytes of the kernel's come between those of the lane, or before.
   bool has_turns() const { return turns_ != 0; }
-  std::size_t turns() const { return turns_; }
   // The first unread packet says that it comes behind so many bytes of the kernel's; nothing of it can be read before
   // go_up().
   std::optional<std::uint64_t> first();
@@ -33,6 +32,15 @@ class LaneRx {
   // The lane has said that the kernel goes on, and all before has been read: once for each time, how many bytes the lane
   // has brought since go_up().
   std::optional<std::uint64_t> take_down();
+  // Where the kernel goes on: see(first, brought), with take_down()'s answer and, of a direction that comes up before, first()'s.
+  template <class See>
+  void each_down(See see) {
+    std::optional<std::uint64_t> first;
+    for (std::size_t i = 0; turns_ != 0 && i < arrivals_.size(); ++i) {
+      if (arrivals_[i].turn == Turn::kFirst) first = arrivals_[i].number;
+      if (arrivals_[i].turn == Turn::kDown) see(first, arrivals_[i].number);
+    }
+  }
   // The direction has gone on by the kernel already: what the lane has brought comes there again.
   void drop_all();
   // Takes bytes to the pieces, from `skip` bytes into them on. With `peek` the bytes stay.

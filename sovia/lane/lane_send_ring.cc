@@ -48,10 +48,11 @@ void LaneSendRing::set_patient(bool patient) {
   if (std::exchange(is_patient_, patient) != patient) transport_.set_patient(patient);
 }
 
-// Credits bring completions with them. Only a lane that has used half of them waits for either.
+// Credits bring completions with them. Only a lane that has used half of them waits for either, or, behind its last data, the
+// kernel that goes on.
 bool LaneSendRing::post_next(std::uint32_t immediate, const First* behind) {
-  set_patient(posted_ - done_ < options_.window / 2);
   std::uint32_t bytes = bytes_at(posted_);
+  set_patient(bytes != 0 && posted_ - done_ < options_.window / 2);
   if (behind != nullptr) {
     std::memcpy(transport_.data_chunk(place(posted_)) + bytes, behind, sizeof *behind);
     bytes += sizeof *behind;

@@ -222,7 +222,11 @@ void leave_lane(Socket& socket, int fd, bool for_good) {
   land(socket, fd);
 }
 
-bool land(Socket& socket, int fd) {
+bool may_land_now(const Lane& lane) {
+  return lane.control.sending() == Lane::State::kIdle && !lane.control.broken() && lane.tx.has_delivered_first();
+}
+
+bool land(Socket& socket, int fd, bool now) {
   if (socket.tx.route != TxRoute::kLanding) return socket.tx.route == TxRoute::kKernel;
   Lane& lane = socket.link.end->lane;
   same_lane(socket.link.end->lane, lane);
@@ -230,7 +234,7 @@ bool land(Socket& socket, int fd) {
   const bool finishes = lane.control.sending() >= Lane::State::kEnding && !socket.tx.shut;
   const bool has_landed = finishes ? lane.control.has_delivered_end() || lane.control.peer_closed()
                                    : lane.ring.unsent() == 0 && !lane.ring.has_unposted();
-  if (!has_landed) {
+  if (!has_landed && !(now && may_land_now(lane))) {
     if (!lane.control.broken()) background::flush_later(*socket.link.end);  // else fall_back() follows
     return false;
   }

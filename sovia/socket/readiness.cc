@@ -24,7 +24,7 @@ short Readiness::to_ask(short wanted) const {
   }
   // With the peer's end it is a hangup, of which the kernel does not know yet.
   if (end_delayed && (!on_lane || lane_ended)) ask |= POLLRDHUP;
-  if (sending != TxRoute::kKernel || reset) ask = without(ask, kOut);
+  if ((sending != TxRoute::kKernel && !lands_now) || reset) ask = without(ask, kOut);
   return ask;
 }
 
@@ -50,10 +50,9 @@ short Readiness::tell_reading(short kernel_says) const {
   return says;
 }
 
-// The kernel says whether there is room, once all that was sent on the lane has arrived. A send awaits that for a moment
-// (await_coming_down()).
+// While a direction leaves its lane for good, a send awaits that all has arrived for a moment (await_coming_down()).
 short Readiness::tell_writing(short says) const {
-  if (!has_lane || sending == TxRoute::kKernel) return says;
+  if (!has_lane || sending == TxRoute::kKernel || lands_now) return says;
   const bool room = sending == TxRoute::kLane ? lane_room && !lane_broken : write_shut || lands_soon;
   return static_cast<short>(without(says, kOut) | (room ? kOut : 0));
 }

@@ -31,6 +31,7 @@ struct Readiness {
   bool lane_broken = false;
   bool lane_room = false;       // a send would not wait
   bool lands_soon = false;      // nothing but the lane's end is awaited before the kernel sends
+  bool lands_now = false;       // kLanding, and the kernel takes what has not arrived
 
   // The events to ask the kernel for, when a call waits for `wanted` (POLL*).
   short to_ask(short wanted) const;

@@ -11,6 +11,7 @@
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/libc.h"
+#include "sovia/process/units.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -46,6 +47,26 @@ bool ResumeRecord::can_begin(const std::uint8_t* token, const Resume& resume, st
     if (resume.token[i] != token[kTokenBytes - 1 - i]) return false;
   }
   return true;
+}
+
+std::uint64_t ResumeRecord::brought_twice(int fd, std::uint64_t at, const std::uint8_t* token, std::uint64_t received) {
+  Resume resume;
+  // The bytes before are copied over each other.
+  constexpr std::size_t kPieces = 256;
+  char dropped[kPage];
+  iovec pieces[kPieces];
+  std::size_t count = 0;
+  for (std::uint64_t left = at; left != 0; left -= pieces[count++].iov_len) {
+    if (count == kPieces - 1) return 0;
+    pieces[count] = {dropped, std::min<std::uint64_t>(left, sizeof dropped)};
+  }
+  pieces[count++] = {&resume, sizeof resume};
+  msghdr message{};
+  message.msg_iov = pieces;
+  message.msg_iovlen = count;
+  const ssize_t got = libc::recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT);
+  if (got != static_cast<ssize_t>(at + sizeof resume) || !can_begin(token, resume, sizeof resume)) return 0;
+  return received - std::min(received, be64toh(resume.offset));
 }
 
 ResumeRecord::Take ResumeRecord::take(int fd, std::uint64_t& taken) {

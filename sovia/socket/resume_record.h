@@ -30,6 +30,9 @@ class ResumeRecord {
   // it; where one comes meanwhile, errno has it, and is 0 else.
   enum class Take : std::uint8_t { kDone, kEnded, kAgain, kForged, kReset };
   Take take(int fd, std::uint64_t& taken);
+  // A lane has brought `received` bytes: how many of these come again behind the record of the peer whose Hello has `token`. 0,
+  // too, if the kernel has no record behind its next `at` bytes.
+  static std::uint64_t brought_twice(int fd, std::uint64_t at, const std::uint8_t* token, std::uint64_t received);
   // The other one expects the record in place of this one.
   void move_to(ResumeRecord& to);
   // Whether these first bytes of the kernel's can begin a record of the peer whose Hello has `token`.

@@ -156,8 +156,8 @@ class Socket final : public SocketCounts, public Watched {
   // Only the sending direction goes down; data sent before arrives before the data that the kernel sends next. Waits
   // only for room in the window.
   void leave_sending(int fd, Reason why) SOVIA_UNLOCKED;
-  // Waits until the kernel may send, if the direction is about to come down, or its lane has just broken. False: it is
-  // not. A program's small send must not fail for want of room when all that it has sent before has arrived.
+  // Waits until the kernel may send, if the direction is about to come down, or its lane has just broken; for a burst a
+  // moment only. False: the kernel may not. A send must not fail for want of room that the kernel has.
   bool await_coming_down(int fd) SOVIA_UNLOCKED;
   // shutdown(2). shut_stream() shuts at once, whatever the message layer has yet to send.
   int shutdown(int fd, int how) SOVIA_UNLOCKED;

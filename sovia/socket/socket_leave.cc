@@ -81,13 +81,20 @@ bool await(Socket& socket, Lane& lane, Awaited awaited, std::uint64_t end) {
   return condition.ready();
 }
 
-// Waits for a moment for all that was sent to arrive. Gives a pin of the lane back.
-bool arrives_soon(Socket& socket, LaneEndpoint& end) {
+// Waits for a moment for all that was sent to arrive; then the kernel takes the rest. Gives a pin of the lane back. False: the
+// kernel can't take it.
+bool land_soon(Socket& socket, int fd, LaneEndpoint& end) {
   constexpr std::uint64_t kMomentNs = 1'000'000;
-  const bool arrives = await(socket, end.lane, Awaited::kArrival, now_ns() + kMomentNs);
+  await(socket, end.lane, Awaited::kArrival, now_ns() + kMomentNs);
   const TxGuard guard(socket);
+  bool goes_on = true;
+  if (socket.link.end == &end) {
+    const LockGuard lane_guard(end.lane.lock());
+    same_lane(end.lane, socket.link.end->lane);
+    goes_on = land(socket, fd, true) || end.lane.control.broken();
+  }
   unpin(end);
-  return arrives;
+  return goes_on;
 }
 
 // Waits for a moment for the data sent last, which as a rule arrives meanwhile; then the connection can end at once.
@@ -153,7 +160,7 @@ void Socket::await_landing(int fd, LaneEndpoint& end) {
 
 bool Socket::await_coming_down(int fd) {
   LaneEndpoint* end;
-  bool for_now;  // the direction goes up again behind a long burst
+  bool for_good;
   {
     const TxGuard guard(*this);
     end = link.end;
@@ -162,16 +169,16 @@ bool Socket::await_coming_down(int fd) {
     same_lane(end->lane, link.end->lane);
     const bool breaks = end->lane.control.broken() && !end->lane.control.is_cut() && !fallback.done;
     if ((tx.route != TxRoute::kLanding || land(*this, fd)) && !breaks) return false;
+    for_good = breaks || end->lane.control.sending() >= Lane::State::kEnding;
     // A peer that does not read has no room for what is on its way.
-    for_now = !breaks && end->lane.control.sending() < Lane::State::kEnding;
-    if (for_now && end->lane.ring.has_unposted()) return false;
+    if (!for_good && end->lane.ring.has_unposted()) return land(*this, fd, true);
     ++end->pins;
   }
-  if (!for_now) {
+  if (for_good) {
     await_landing(fd, *end);
     return true;
   }
-  return arrives_soon(*this, *end);
+  return land_soon(*this, fd, *end);
 }
 
 LaneEndpoint* Socket::begin_leaving(int fd, Reason why) {

@@ -84,6 +84,7 @@ Readiness snapshot(Socket& socket, bool sends) SOVIA_ALL_LOCKED(socket) {
   if (!sends) return now;
   now.write_shut = socket.tx.shut;
   now.lane_room = socket.tx.route == TxRoute::kLane && (lane.tx.has_room() || lane.control.peer_closed());
+  now.lands_now = socket.tx.route == TxRoute::kLanding && may_land_now(lane);
   now.lands_soon = lane.control.sending() >= Lane::State::kEnding && !lane.ring.has_unposted();
   return now;
 }
@@ -182,13 +183,17 @@ int Socket::unread_locked(int fd) {
     const LockGuard lane_guard(lane.lock());
     const auto first = lane.rx.first();
     const std::uint64_t before = first ? *first - rx.kernel_read : rx.on_lane && !rx.leaves_lane ? 0 : kernel_bytes;
-    // Behind each turn to the kernel its bytes begin with a record.
-    const std::uint64_t downs = (lane.rx.turns() + (rx.on_lane && !rx.leaves_lane ? 1 : 0)) / 2;
     if (kernel_bytes >= before) {
+      // Behind each turn to the kernel its bytes begin with a record, and maybe with some that the lane has brought.
+      std::uint64_t not_new = 0;
+      lane.rx.each_down([&](std::optional<std::uint64_t> up, std::uint64_t brought) {
+        const std::uint64_t at = up ? *up - rx.kernel_read : 0;
+        not_new += sizeof(Resume) + ResumeRecord::brought_twice(fd, at, lane.greeting.peer_token(), brought);
+      });
       // Bytes of the kernel's may else be a record, of a turn that the lane has yet to tell.
-      const bool goes_on = downs != 0 || lane.control.receiving() == Lane::State::kEnded;
+      const bool goes_on = not_new != 0 || lane.control.receiving() == Lane::State::kEnded;
       const std::uint64_t behind = goes_on ? kernel_bytes - before : 0;
-      kernel_bytes = before + lane.rx.unread() + behind - std::min(behind, downs * sizeof(Resume));
+      kernel_bytes = before + lane.rx.unread() + behind - std::min(behind, not_new);
     }
   }
   return static_cast<int>(bytes + kernel_bytes);

@@ -61,6 +61,20 @@ std::string much(char byte, std::size_t bytes) { return std::string(bytes, byte)
 
 // ---------------------------------------------------------------------------- receiving
 
+TEST(Receiving, CountsOnceWhatComesTwice) {
+  Connection c;
+  c.up();
+  for (const bool is_up : {true, false}) {
+    if (!is_up) c.peer_sends("kernel");
+    c.lane_brings("lane, late");
+    c.peer_goes_down();
+    c.peer_sends(c.record_of_peer(4) + ", late" + "kernel");
+    EXPECT_EQ(unread(c), is_up ? 16 : 22);
+    EXPECT_EQ(all_of(c), is_up ? "lane, latekernel" : "kernellane, latekernel");
+    EXPECT_EQ(unread(c), 0);
+  }
+}
+
 TEST(Receiving, FollowsThePeerUpAndDown) {
   Connection c;
   c.up();
@@ -418,12 +432,28 @@ TEST(Sending, LeavesALaneWithDataOnItsWayQuickly) {
   EXPECT_EQ(c.lane_takes(), "x");
 }
 
-TEST(Sending, WaitsForALaneThatItLeaves) {
+// Its peer takes nothing off the lane meanwhile, so no credit comes.
+TEST(Sending, GoesOnThoughNotAllHasArrived) {
+  const Routes routes(kRouteAuto);
+  Connection c;
+  c.sends_on_lane();
+  const std::string small = "on its way", burst = much('k', Burst::kLongSend);
+  c.sends(small);
+  EXPECT_EQ(sovia_send(c.fd(), burst.data(), burst.size(), MSG_DONTWAIT), static_cast<ssize_t>(burst.size()));
+  EXPECT_EQ(c.socket().tx.route, TxRoute::kKernel);
+  const std::string got = at_peer(c);
+  ASSERT_GE(got.size(), sizeof(Resume));
+  const std::uint64_t arrived = be64toh(record_in(got).offset);
+  EXPECT_EQ(got.substr(sizeof(Resume)), small + burst);
+  EXPECT_EQ(c.lane_takes(), small) << "the lane has it too";
+  EXPECT_EQ(c.peer_lane().rx.bytes_received() - small.size(), arrived);
+}
+
+TEST(Sending, HasTheKernelsRoomWhileItLands) {
   const Routes routes(kRouteAuto);
   Connection c;
   c.sends_on_lane();
   c.sends("on its way");
-  const std::string burst = much('k', Burst::kLongSend);
   {
     const std::scoped_lock both(c.socket().rx.lock, c.socket().tx.lock, c.lane_lock());
     leave_lane(c.socket(), c.fd(), false);
@@ -431,7 +461,8 @@ TEST(Sending, WaitsForALaneThatItLeaves) {
   }
   EXPECT_EQ(at_peer(c), "");
   pollfd room{c.fd(), POLLOUT, 0};
-  EXPECT_EQ(sovia_poll(&room, 1, 0), 0) << "what is sent could overtake what is on the lane";
+  EXPECT_EQ(sovia_poll(&room, 1, 0), 1);
+  EXPECT_EQ(c.socket().tx.route, TxRoute::kLanding) << "asking sends nothing twice";
   c.settle();
   EXPECT_EQ(sovia_poll(&room, 1, 0), 1);
   EXPECT_EQ(c.socket().tx.route, TxRoute::kKernel);
