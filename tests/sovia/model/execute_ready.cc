@@ -142,14 +142,14 @@ void Execution::epoll_wait(int which) {
   }
 }
 
-// What has surely come since an edge was told last is another edge.
+// What has surely come since an edge was told last is another edge; data is, to who waits for data.
 void Execution::edges(int end) {
   const End& model = model_of(end);
   for (Process& one : processes_) {
     if (one.set == nullptr) continue;
     for (Registration& registration : *one.set) {
       if (registration.end != end) continue;
-      registration.edge |= model.in.arrived > registration.seen ||
+      registration.edge |= ((registration.events & EPOLLIN) != 0 && model.in.arrived > registration.seen) ||
                            (model.fin == Arrival::kHere && !registration.seen_fin) ||
                            (model.reset == Arrival::kHere && !registration.seen_reset);
     }

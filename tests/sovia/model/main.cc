@@ -79,6 +79,11 @@ void report(Checker& checker, const Options& options, const Program& program, Li
     }
   }
   show(program, limits);
+  if (options.verbose) {
+    std::printf("  the answers on SOVIA:");
+    for (const Row& row : verdict.sovia.rows) std::printf(" %d:%s", row.operation, row.text.c_str());
+    std::printf("\n");
+  }
   const std::string kept = limits.kept.empty() ? "" : " --keep " + text_of_kept(limits.kept);
   std::printf("  again: model --seed %llu%s --most %u --verbose\n", static_cast<unsigned long long>(program.seed),
               kept.c_str(), limits.most_bytes);
