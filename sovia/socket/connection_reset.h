@@ -73,17 +73,20 @@ class ConnectionReset {
     errno = ECONNRESET;
     return true;
   }
-  // The kernel has told the program of this error: nothing can be sent any more, not on a lane either.
-  void kernel_tells(int error) {
-    if (error == ECONNRESET || error == EPIPE || error == ETIMEDOUT) ended_by_kernel_.store(true);
+  // The kernel has returned this error: nothing can be sent any more, not on a lane either. `to_program`: a call returns it, so
+  // no own reset that follows is told.
+  void kernel_tells(int error, bool to_program) {
+    if (error != ECONNRESET && error != EPIPE && error != ETIMEDOUT) return;
+    ended_by_kernel_.store(true);
+    if (to_program && error != EPIPE) told().store(true);
   }
   bool ended_by_kernel() const { return ended_by_kernel_.load(std::memory_order_relaxed); }
   // The value of getsockopt(SO_ERROR), where the kernel has said `error`. Behind an own reset the kernel says ECONNRESET,
   // whether a call has told of it or not.
   int tell(int error) {
-    kernel_tells(error);
     const int of_kernel = take_untold();
     if (happened_.load()) return told().exchange(true) ? 0 : error_.load();
+    kernel_tells(error, true);
     return error != 0 ? error : of_kernel;
   }
 

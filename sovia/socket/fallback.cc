@@ -274,6 +274,19 @@ bool send_owed(Socket& socket, int fd, bool more) {
   return true;
 }
 
+void after_send_of_owed(Socket& socket, ssize_t& bytes) {
+  OwedBytes& owed = socket.tx.owed;
+  owed.urge();
+  const std::size_t taken = bytes < 0 ? 0 : std::min<std::size_t>(static_cast<std::size_t>(bytes), owed.left());
+  owed.take(taken);
+  counters::add(Counter::kBytesSentKernel, taken);
+  if (bytes >= 0) bytes -= static_cast<ssize_t>(taken);
+  if (owed.left() == 0) return owed.drop();
+  const int before = errno;
+  be_watched(socket);
+  errno = before;
+}
+
 void shut_if_due(Socket& socket, int fd) {
   if (!socket.tx.shut_later || !socket.tx.owed.empty() || fd < 0) return;
   if (socket.link.end != nullptr && !socket.fallback.done && !socket.reset) {

@@ -50,6 +50,9 @@ void await_kernel(Socket& socket, int fd) SOVIA_UNLOCKED;
 
 // Sends the owed bytes through the kernel. `more`: other bytes follow at once. False: the kernel takes no more at the moment.
 bool send_owed(Socket& socket, int fd, bool more = false) SOVIA_TX_LOCKED(socket);
+// A call has sent the owed bytes and more, with this result: `bytes` is without the former. The background thread sends what is
+// left of them.
+void after_send_of_owed(Socket& socket, ssize_t& bytes) SOVIA_TX_LOCKED(socket);
 // Does the shutdown of the kernel's sending direction that had to wait (TxStream::shut_later), if nothing is left to be
 // sent before. The lane must not be locked, unless its fallback is done.
 void shut_if_due(Socket& socket, int fd) SOVIA_TX_LOCKED(socket);

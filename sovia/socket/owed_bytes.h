@@ -3,6 +3,8 @@
 #ifndef VIADUCT_SOVIA_SOCKET_OWED_BYTES_H
 #define VIADUCT_SOVIA_SOCKET_OWED_BYTES_H
 
+#include <sys/uio.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +27,8 @@ class OwedBytes {
   bool waits() const { return waits_; }
   static constexpr std::uint64_t kWaitNs = 100'000'000;
   std::uint64_t waits_until = 0;
+  // All that is left; none: no memory.
+  iovec piece() const { return empty() ? iovec{} : iovec{const_cast<std::byte*>(data()), left()}; }
   const std::byte* data() const { return memory_.load(std::memory_order_relaxed) + taken_; }
   std::size_t left() const { return bytes_ - taken_; }
   void take(std::size_t bytes) {

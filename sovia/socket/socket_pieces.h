@@ -22,10 +22,11 @@ inline std::size_t total(const iovec* pieces, std::size_t count) {
   return bytes;
 }
 
-// The pieces from `skip` on, at most `limit` bytes of them, for a call to the kernel.
+// The pieces from `skip` on, at most `limit` bytes of them, for a call to the kernel. `before`: a piece that goes first.
 class IovecTail {
  public:
-  IovecTail(const iovec* pieces, std::size_t count, std::size_t skip, std::uint64_t limit) {
+  IovecTail(const iovec* pieces, std::size_t count, std::size_t skip, std::uint64_t limit, iovec before = {}) {
+    if (before.iov_len != 0) pieces_[used_++] = before;
     for (std::size_t i = 0; i < count && used_ < kFew && limit != 0; ++i) {
       if (skip >= pieces[i].iov_len) {
         skip -= pieces[i].iov_len;

@@ -127,7 +127,7 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
   const bool looks = limit == 0 && total(pieces, count) != skip;
   IovecTail rest(looks ? &one : pieces, looks ? 1 : count, looks ? 0 : skip, limit != 0 ? limit : 1);
   bytes = libc::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT | (looks ? MSG_PEEK : 0));
-  if (bytes < 0) socket.reset.kernel_tells(errno);
+  if (bytes < 0) socket.reset.kernel_tells(errno, skip == 0);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
   if (bytes == 0 && rest.bytes() != 0 && socket.reset.fail_receive()) return Attempt::kFailed;
   if (looks && bytes > 0) {

@@ -138,21 +138,26 @@ Attempt untold_reset(Socket& socket) {
 Attempt send_in_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                        ssize_t& bytes) SOVIA_TX_LOCKED(socket) {
   if (socket.tx.shut_later) return Attempt::kPipe;
-  if (!send_owed(socket, fd, true)) return Attempt::kAgain;
+  // The kernel reads pages of MSG_ZEROCOPY later.
+  const bool apart = (flags & MSG_ZEROCOPY) != 0;
+  if (apart && !send_owed(socket, fd, true)) return Attempt::kAgain;
   if (socket.reset) return tell_reset(socket, fd, Attempt::kPipe, skip);
   if (skip == 0) {
     if (const Attempt told = untold_reset(socket); told != Attempt::kDone) return told;
   }
   // A send with a part leaves the kernel's error to the next call, which may be another process's.
   if (skip != 0 && socket.handoff.is_shared() && has_kernel_failed(fd)) return Attempt::kFailed;
-  IovecTail rest(pieces, count, skip, ~0ull);
+  OwedBytes& owed = socket.tx.owed;
+  IovecTail rest(pieces, count, skip, ~0ull, owed.piece());
   bytes = libc::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
-  if (bytes < 0 && errno == EAGAIN) return Attempt::kAgain;
+  if (!owed.empty()) after_send_of_owed(socket, bytes);
+  if (bytes == 0 || (bytes < 0 && errno == EAGAIN)) return Attempt::kAgain;
   // With TCP_FASTOPEN_CONNECT the first send connects, which a send that may wait does.
   if (bytes < 0 && errno == EINPROGRESS && socket.modes.blocks(fd, flags)) return Attempt::kAgain;
   // Behind a part EPIPE is a reset, too, unless the program has shut the direction down.
   const bool resets = bytes < 0 && (errno == ECONNRESET || (errno == EPIPE && !socket.tx.shut));
   if (resets && skip != 0) socket.keep_untold_reset(errno);
+  if (resets) socket.reset.kernel_tells(errno, skip == 0);
   if (bytes < 0) return Attempt::kFailed;
   counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(bytes));
   return Attempt::kDone;
@@ -264,7 +269,7 @@ ssize_t send_nothing(Socket& socket, int fd, int flags) {
   if (attempt == Attempt::kDone) {
     const msghdr nothing{};
     const ssize_t sent = libc::sendmsg(fd, &nothing, flags);
-    if (sent < 0) socket.reset.kernel_tells(errno);
+    if (sent < 0) socket.reset.kernel_tells(errno, true);
     return sent;
   }
   if (attempt == Attempt::kPipe) fail_with_pipe(flags);
