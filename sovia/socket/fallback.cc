@@ -222,7 +222,9 @@ void leave_lane(Socket& socket, int fd, bool for_good) {
   land(socket, fd);
 }
 
-bool may_land_now(const Lane& lane) {
+bool may_land_now(Lane& lane) {
+  constexpr std::size_t kFewBytes = 8192;
+  if (lane.ring.unsent() > kFewBytes) return false;
   return lane.control.sending() == Lane::State::kIdle && !lane.control.broken() && lane.tx.has_delivered_first();
 }
 
@@ -253,8 +255,9 @@ bool send_owed(Socket& socket, int fd, bool more) {
   if (owed.empty()) return true;
   const int before = errno;
   owed.urge();
+  // The error stays with the kernel, for whichever process is to tell of it.
   const bool failed = has_kernel_failed(fd);
-  while (owed.left() != 0 && !socket.reset) {
+  while (owed.left() != 0 && !socket.reset && !failed) {
     const ssize_t put = libc::send(fd, owed.data(), owed.left(), MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && errno == EAGAIN) {
@@ -263,7 +266,7 @@ bool send_owed(Socket& socket, int fd, bool more) {
       return false;
     }
     // The kernel returns a reset only once. It was here, so a later call of the program returns it.
-    if (put < 0 && (errno != EPIPE || failed)) socket.keep_untold_reset(errno);
+    if (put < 0 && errno != EPIPE) socket.keep_untold_reset(errno);
     if (put < 0) break;
     owed.take(static_cast<std::size_t>(put));
     counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(put));

@@ -314,8 +314,9 @@ void connection_made(Socket& socket, int fd, Role role) {
 bool must_wait_for_lane_end(const Socket& socket, const Lane& lane) {
   if (socket.link.end == nullptr || !lane.greeting.trusted() || socket.rx.end_counts) return false;
   // The direction may have come to the lane since the caller last looked.
-  return socket.rx.on_lane || lane.rx.unread() != 0 ||
-         (!lane.control.is_cut() && lane.control.receiving() != Lane::State::kEnded);
+  const bool may_bring_more = !lane.control.is_cut() && lane.control.receiving() != Lane::State::kEnded;
+  // Behind a reset the kernel's bytes that come before the lane's do not come.
+  return socket.rx.on_lane || (!socket.reset.ended_by_kernel() && (lane.rx.unread() != 0 || may_bring_more));
 }
 
 }  // namespace viaduct::sovia

@@ -122,6 +122,25 @@ bool is_connected(int fd) {
   return libc::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &length) == 0;
 }
 
+// nullptr: there is no lane. Pins it.
+LaneEndpoint* ask_both_to_leave(Socket& socket, int fd, Reason why) {
+  const StreamsGuard both(socket);
+  LaneEndpoint* const end = socket.link.end;
+  if (end == nullptr) return nullptr;
+  ++end->pins;
+  const LockGuard lane_guard(end->lane.lock());
+  same_lane(end->lane, socket.link.end->lane);
+  if (end->lane.greeting.greeted()) {
+    leave_lane(socket, fd, true);
+    end->lane.ask_to_leave();
+  } else {
+    // Nothing has gone over the lane, and its other end is not verified to be the peer.
+    end->lane.cut();
+  }
+  socket.link.shown.set(ShownSocket::Way::kKernel, why);
+  return end;
+}
+
 }  // namespace
 
 void Socket::leave_sending(int fd, Reason why) {
@@ -189,22 +208,11 @@ LaneEndpoint* Socket::begin_leaving(int fd, Reason why) {
     asked = link.stage == LaneStage::kAsked;
   }
   if (asked && background::cancel(*this)) lane_refused(*this, why);
-  LaneEndpoint* end;
-  {
-    const StreamsGuard both(*this);
-    end = link.end;
-    if (end == nullptr) return nullptr;
-    ++end->pins;
-    const LockGuard lane_guard(end->lane.lock());
-    same_lane(end->lane, link.end->lane);
-    if (end->lane.greeting.greeted()) {
-      leave_lane(*this, fd, true);
-      end->lane.ask_to_leave();
-    } else {
-      // Nothing has gone over the lane, and its other end is not verified to be the peer.
-      end->lane.cut();
-    }
-    link.shown.set(ShownSocket::Way::kKernel, why);
+  LaneEndpoint* const end = ask_both_to_leave(*this, fd, why);
+  // A record may be owed since the last lane, and others who have the socket know nothing of it.
+  if (end == nullptr) {
+    await_kernel(*this, fd);
+    return nullptr;
   }
   end->end_sign_of_life(fd);
   counters::fell(why);

@@ -186,9 +186,9 @@ int Socket::unread_locked(int fd) {
     if (kernel_bytes >= before) {
       // Behind each turn to the kernel its bytes begin with a record, and maybe with some that the lane has brought.
       std::uint64_t not_new = 0;
+      const std::uint8_t* const token = lane.greeting.peer_token();
       lane.rx.each_down([&, read = rx.kernel_read](std::optional<std::uint64_t> up, std::uint64_t brought) {
-        const std::uint64_t at = up ? *up - read : 0;
-        not_new += sizeof(Resume) + ResumeRecord::brought_twice(fd, at, lane.greeting.peer_token(), brought);
+        not_new += sizeof(Resume) + ResumeRecord::brought_twice(fd, up ? *up - read : 0, token, brought);
       });
       // Bytes of the kernel's may else be a record, of a turn that the lane has yet to tell.
       const bool goes_on = not_new != 0 || lane.control.receiving() == Lane::State::kEnded;

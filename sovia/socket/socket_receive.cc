@@ -102,6 +102,8 @@ std::uint64_t kernel_limit(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
   }
   int unread = 0;
   libc::ioctl(fd, SIOCINQ, &unread);
+  // At a mark SIOCINQ is 0. A direction with urgent data comes to no lane any more.
+  if (unread == 0 && is_at_mark(fd)) return kAll;
   engine::take_all_in();
   const LockGuard guard(lane.lock());
   if (const auto first = lane.rx.first()) return before(*first);
@@ -187,6 +189,12 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
   Lane& lane = socket.link.end->lane;
   const LockGuard lane_guard(lane.lock());
   socket.settle_receiving(lane);
+  if (socket.rx.on_lane && lane.rx.unread_here() == 0 && socket.reset.ended_by_kernel() && !lane.control.is_cut()) {
+    // The program knows of a reset, behind which nothing comes.
+    lane.cut();
+    background::look_at(*socket.link.end);
+    socket.settle_receiving(lane);
+  }
   cut = lane.control.is_cut();
   if (socket.rx.on_lane) {
     if (lane.rx.unread_here() != 0) return take_from_lane(socket, lane, pieces, count, skip, flags, bytes);
