@@ -2,16 +2,17 @@
  * bytes too, and may break at any moment, losing its tail. The sender needs no answer to go on by the other carrier:
  *
  *   - It goes up to the lane at any time. The first packet says behind how many of the kernel's bytes it comes.
- *   - It goes down when all packets have arrived, and says so on the lane. A MARK stands before the kernel's next bytes.
- *   - It goes down when the lane breaks, too. The MARK says which byte follows: the first that may not have arrived. If not
- *     even the first packet is known to have arrived there is no MARK, and the bytes of all packets follow.
+ *   - It goes down when the first packet is known to have arrived, and says so on the lane. A MARK stands before the kernel's
+ *     next bytes and says which byte follows: the first that may not have arrived. It goes up again when all have.
+ *   - It goes down when the lane breaks, too. If not even the first packet is known to have arrived there is no MARK, and the
+ *     bytes of all packets follow.
  *
  * A receiver reads no more of the kernel's than was there before it took in what the lane has brought: a MARK behind it
  * would be taken for data. Verified: the receiver takes each byte once and in order, a good end comes behind all bytes, and
  * no state is without a way on, unless an end has died.
  *
- * A byte is its offset. -DPLANTED=1: no MARK stands before bytes that are sent again. 2: the sender goes down before all
- * packets have arrived. 3: the receiver does not drop what it has already. 4: it reads what the kernel has by then. 5: it
+ * A byte is its offset. -DPLANTED=1: no MARK stands before bytes that are sent again. 2: the MARK is for the next byte,
+ * whatever has arrived. 3: the receiver does not drop what it has already. 4: it reads what the kernel has by then. 5: it
  * goes up although it owes a MARK.
  */
 #define BYTES 4
@@ -47,20 +48,31 @@ active proctype sender() {
     kernel ! raw, next; kernels++; next++
   /* Up. */
 #if PLANTED == 5
-  :: atomic { !dead && !up && live && !broken && next < BYTES && nfull(lane) ->
+  :: atomic { !dead && !up && live && !broken && completed == at && next < BYTES && nfull(lane) ->
 #else
-  :: atomic { !dead && !up && live && !broken && !owes_mark && next < BYTES && nfull(lane) ->
+  :: atomic { !dead && !up && live && !broken && completed == at && !owes_mark && next < BYTES && nfull(lane) ->
 #endif
       up = true; stay = next; arrived = 0; completed = 0; at = 1;
       lane ! first, next, kernels; next++ }
   :: atomic { !dead && up && live && !broken && next < BYTES && nfull(lane) -> lane ! data, next, 0; next++; at++ }
   /* Down. */
+  :: atomic { !dead && up && live && !broken && completed != 0 && nfull(lane) ->
+      lane ! down, 0, 0; up = false; owes_mark = true;
 #if PLANTED == 2
-  :: atomic { !dead && up && live && !broken && nfull(lane) ->
+      i = next;
 #else
-  :: atomic { !dead && up && live && !broken && completed == at && nfull(lane) ->
+      i = stay + completed;
 #endif
-      lane ! down, 0, 0; up = false; owes_mark = true; owed = next }
+      owed = i };
+    do
+    :: i < next ->
+      if
+      :: owes_mark -> kernel ! mark, owed; kernels++; owes_mark = false
+      :: else
+      fi;
+      kernel ! raw, i; kernels++; i++
+    :: else -> break
+    od
   /* The lane has broken, or is given up. */
   :: atomic { !dead && live && !sender_left && (broken || true) -> broken = true; sender_left = true };
     if
@@ -86,7 +98,7 @@ active proctype sender() {
     fi
   /* Another lane. */
   :: atomic { !dead && sender_left && receiver_left && lanes < LANES && !owes_mark && !on_way && empty(inbox) ->
-      lanes++; live = true; broken = false; sender_left = false; receiver_left = false }
+      lanes++; live = true; broken = false; sender_left = false; receiver_left = false; at = 0; arrived = 0; completed = 0 }
   :: atomic { !dead && next == BYTES && (!up || completed == at) -> kernel_ended = true }; break
   :: atomic { !dead -> dead = true; kernel_ended = true; broken = true }; break
   od
