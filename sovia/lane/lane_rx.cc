@@ -141,6 +141,19 @@ bool LaneRx::join_last(std::uint32_t place, std::uint32_t bytes) {
   return true;
 }
 
+std::uint64_t LaneRx::number_in(std::uint32_t place, std::uint32_t bytes) {
+  First first;
+  std::memcpy(&first, transport_.received(place) + bytes - sizeof first, sizeof first);
+  return be64toh(first.kernel_bytes);
+}
+
+bool LaneRx::refuses(std::uint32_t place, std::uint32_t bytes, std::uint32_t flags) {
+  if (refusal_ == Refusal::kNone) return false;
+  refusal_ = Refusal::kDone;
+  if (flags == kFlagFirst) refused_first_ = number_in(place, bytes);
+  return true;
+}
+
 unsigned LaneRx::take_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct) {
   Arrival arrival{place, 0, bytes, Turn::kNone, 0};
   if (flags == kFlagDown) {
@@ -148,11 +161,9 @@ unsigned LaneRx::take_data(std::uint32_t place, std::uint32_t bytes, std::uint32
     arrival.number = bytes_here();
   }
   if (flags == kFlagFirst) {
-    First first;
-    arrival.bytes -= static_cast<std::uint32_t>(sizeof first);
-    std::memcpy(&first, transport_.received(place) + arrival.bytes, sizeof first);
     arrival.turn = Turn::kFirst;
-    arrival.number = be64toh(first.kernel_bytes);
+    arrival.number = number_in(place, bytes);
+    arrival.bytes -= static_cast<std::uint32_t>(sizeof(First));
     received_before_ = received_;
   }
   received_ += arrival.bytes;

@@ -55,8 +55,9 @@ class LaneRx {
   void refuse_data() {
     if (refusal_ == Refusal::kNone) refusal_ = Refusal::kOfData;
   }
-  // Whether data has come then.
+  // Whether data has come then, and first()'s answer for it.
   bool has_refused() const { return refusal_ == Refusal::kDone; }
+  std::optional<std::uint64_t> refused_first() const { return refused_first_; }
   // Has the next packet written to the memory of a reader that waits. Nothing may be unread, and nothing may have been
   // taken off the transport without arrived(). Returns the reader's number, or kNoDirect: the packet comes to a receive
   // as always. end_direct() has to be called until it is true; before that the memory must stay. A packet without data
@@ -80,11 +81,7 @@ class LaneRx {
   // A DATA packet has come, to a reader's memory or to its place. Change bits.
   unsigned take_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct);
   // Data has come. True: it is refused.
-  bool refuses() {
-    if (refusal_ == Refusal::kNone) return false;
-    refusal_ = Refusal::kDone;
-    return true;
-  }
+  bool refuses(std::uint32_t place, std::uint32_t bytes, std::uint32_t flags);
   // No later packet goes to the reader's memory. True: the next packet for arrived() lies there already.
   bool close_direct();
   void forget_direct() { direct_ = Direct::kNone; }
@@ -102,6 +99,8 @@ class LaneRx {
   enum class Direct : std::uint8_t { kNone, kOpen, kComing, kThere };
 
   enum class Refusal : std::uint8_t { kNone, kOfData, kDone };
+  // The number behind the data of a packet with kFlagFirst.
+  std::uint64_t number_in(std::uint32_t place, std::uint32_t bytes);
   bool join_last(std::uint32_t place, std::uint32_t bytes);
   bool is_here(std::size_t arrival, bool past_first) {
     const Turn turn = arrivals_[arrival].turn;
@@ -118,6 +117,7 @@ class LaneRx {
   std::size_t turns_ = 0;  // of the arrivals
   bool faulted_ = false;
   Refusal refusal_ = Refusal::kNone;
+  std::optional<std::uint64_t> refused_first_;
   Direct direct_ = Direct::kNone;
   DirectNumber direct_number_ = kNoDirect;  // of the reader that began last
   std::uint32_t direct_bytes_ = 0, last_packet_ = 0;

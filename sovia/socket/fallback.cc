@@ -69,7 +69,9 @@ void keep_unread(Socket& socket, int fd, Lane& lane) SOVIA_BOTH_LOCKED(socket) V
   int unread = 0;
   if (libc::ioctl(fd, SIOCINQ, &unread) != 0 || unread <= 0) return;
   std::size_t bytes = static_cast<std::size_t>(unread);
-  if (const auto first = lane.rx.first()) bytes = std::min<std::uint64_t>(bytes, *first - socket.rx.kernel_read);
+  for (const auto first : {lane.rx.first(), lane.rx.refused_first()}) {
+    if (first) bytes = std::min<std::uint64_t>(bytes, *first - std::min(*first, socket.rx.kernel_read));
+  }
   const std::size_t rest = socket.rx.inherited_left();
   InheritedBytes* const kept = make_inherited_bytes(rest + bytes);
   if (kept == nullptr) return;

@@ -40,7 +40,9 @@ std::size_t look_at(Socket& socket, Source source, int fd, const iovec* pieces, 
     const LockGuard guard(socket.link.end->lane.lock());
     return socket.link.end->lane.rx.read(pieces, count, skip, true, !socket.rx.on_lane);
   }
-  if ((socket.rx.on_lane && !socket.rx.leaves_lane) || socket.rx.record().is_expected() || kernel_bytes(fd) == 0 || is_at_mark(fd)) return 0;
+  if (socket.rx.on_lane && !socket.rx.leaves_lane) return 0;
+  if (socket.rx.record().is_expected() && (!take_record(socket, fd) || socket.reset)) return 0;
+  if (kernel_bytes(fd) == 0 || is_at_mark(fd)) return 0;
   IovecTail rest(pieces, count, skip, ~0ull);
   const ssize_t bytes = libc::recvmsg(fd, rest.message(), MSG_PEEK | MSG_DONTWAIT);
   return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;

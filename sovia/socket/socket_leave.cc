@@ -262,7 +262,7 @@ int Socket::shutdown(int fd, int how) {
 }
 
 int Socket::shut_stream(int fd, int how) {
-  if (how != SHUT_WR) progress();  // what has come before is unread, and no cause of a reset
+  progress();  // what has come before is unread, and no cause of a reset
   if (how == SHUT_RDWR) {
     // Data that comes while the call waits is refused.
     const RxGuard guard(*this);

@@ -17,6 +17,7 @@
 #include "sovia/process/threads.h"
 #include "sovia/socket/background_requests.h"
 #include "sovia/socket/fallback.h"
+#include "sovia/socket/fork_handoff.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/lane_life.h"
 #include "sovia/socket/redirected_receive.h"
@@ -85,6 +86,18 @@ bool has_ended(Socket& socket, int fd) {
   }
   pollfd kernel_fd{fd, POLLRDHUP, 0};
   return libc::poll(&kernel_fd, 1, 0) > 0;
+}
+
+// A look can't go from one source to another and back: all that has come is moved to one.
+bool gathers_turns(Socket& socket, int fd) {
+  {
+    const RxGuard guard(socket);
+    if (socket.link.end == nullptr) return false;
+    const LockGuard lane_guard(socket.link.end->lane.lock());
+    if (!socket.link.end->lane.rx.has_turns()) return false;
+  }
+  gather(socket, fd);
+  return true;
 }
 
 // How many bytes of the kernel's come next: no more than there were before a look at what the lane has brought. It may have
@@ -347,6 +360,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
         // More data may come behind the peeked data. The peeked data stays readable and a wait would end at once, so
         // the call sleeps for a moment and looks again.
         if (!modes.blocks(fd, flags) || has_ended(*this, fd)) return bytes;
+        if (gathers_turns(*this, fd)) continue;
         if (!waiting) waiting.emplace(*this);
         if (!waiting->await_moment(fd)) return bytes;
         continue;
