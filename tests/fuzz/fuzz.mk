@@ -36,6 +36,12 @@ tests_fuzz_fuzz_frames_LDFLAGS = $(AM_LDFLAGS) $(fuzz_link)
 # before those of the same names.
 fuzz_seam = -iquote $(srcdir)/tests/fuzz/seam $(AM_CPPFLAGS)
 
+# Frames of a train that the stack takes in a loop.
+check_PROGRAMS += tests/fuzz/fuzz_runs
+tests_fuzz_fuzz_runs_SOURCES = tests/fuzz/fuzz_runs.cc tests/fuzz/fuzz_input.h $(fuzz_main)
+tests_fuzz_fuzz_runs_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim.la
+tests_fuzz_fuzz_runs_LDFLAGS = $(AM_LDFLAGS) $(fuzz_link)
+
 # Trains.
 check_PROGRAMS += tests/fuzz/fuzz_trains
 tests_fuzz_fuzz_trains_SOURCES = \

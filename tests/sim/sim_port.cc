@@ -408,13 +408,15 @@ void SimNetwork::resume(SimPort& port) {
   port.flush();
 }
 
-bool SimNetwork::inject(SimPort& to, std::span<const std::byte> frame) {
+bool SimNetwork::inject(SimPort& to, std::span<const std::byte> frame, bool by_train) {
   ++counters_.injected;
   if (frame.size() > to.receive_.bytes()) {
     lose(counters_.lost_too_long, kNobody, to.host_, frame);
   } else if (!to.alive_) {
     lose(counters_.lost_cut, kNobody, to.host_, frame);
-  } else if (!to.deliver(frame, false)) {
+  } else if (by_train && !to.takes_train(frame)) {
+    lose(counters_.lost_stranger, kNobody, to.host_, frame);
+  } else if (!to.deliver(frame, by_train)) {
     lose(counters_.lost_receive, kNobody, to.host_, frame);
   } else {
     ++counters_.delivered;

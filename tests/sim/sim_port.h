@@ -283,8 +283,9 @@ class SimNetwork {
   using Filter = std::function<bool(const SimPort& from, std::span<std::byte> frame)>;
   void set_filter(Filter filter) { filter_ = std::move(filter); }
 
-  // Puts a forged frame in `to`'s receive queue, now. False if it did not fit.
-  bool inject(SimPort& to, std::span<const std::byte> frame);
+  // Puts a forged frame in `to`'s receive queue, now; `by_train`: as one of a train. False if it did not fit, or no train may
+  // bring it.
+  bool inject(SimPort& to, std::span<const std::byte> frame, bool by_train = false);
 
   const SimCounters& counters() const { return counters_; }
 
