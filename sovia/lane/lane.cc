@@ -60,7 +60,7 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
 unsigned Lane::take(PacketType type, std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct) {
   switch (type) {
     case PacketType::kData:
-      if (bytes != 0 && rx.refuses(place, bytes, flags)) {
+      if (rx.refuses(place, bytes, flags)) {
         sender_.give_back(place);
         fail();
         return LaneChange::kState;

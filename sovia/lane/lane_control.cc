@@ -12,8 +12,11 @@ namespace viaduct::sovia {
 bool LaneControl::finish(bool closes) {
   if (closes) finish_closes_ = true;
   if (sending_ == State::kEnding || sending_ == State::kEnded) {
-    // A FIN that has been sent does not tell of the close, so the peer is asked to end its direction, too.
-    if (closes && !wants_finish_ && leave()) post_pending();
+    // A FIN that has been sent does not tell of the close.
+    if (closes && !wants_finish_ && leave()) {
+      leave_closes_ = true;
+      post_pending();
+    }
     return false;
   }
   sending_ = State::kEnding;
@@ -41,9 +44,10 @@ void LaneControl::grow_window() {
 }
 
 bool LaneControl::post_leave() {
-  if (!slower_for_ms_) return sender_.post(PacketType::kLeave);
+  const std::uint32_t flags = leave_closes_ ? kFlagCloses : 0;
+  if (!slower_for_ms_) return sender_.post(PacketType::kLeave, nullptr, 0, flags);
   const Leave leave{htobe32(*slower_for_ms_)};
-  return sender_.post(PacketType::kLeave, &leave, sizeof leave);
+  return sender_.post(PacketType::kLeave, &leave, sizeof leave, flags);
 }
 
 void LaneControl::post_pending() {
@@ -82,7 +86,7 @@ bool LaneControl::accepts_data(std::uint32_t bytes, std::uint32_t flags) const {
 bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
   const PacketType type = type_of(immediate);
   std::uint32_t flags = 0;
-  if (type == PacketType::kFin) flags = kFlagCloses;
+  if (type == PacketType::kFin || type == PacketType::kLeave) flags = kFlagCloses;
   if (type == PacketType::kData) flags = kFlagDown | kFlagFirst;
   if (type == PacketType::kSink) flags = kFlagRevokes;
   if ((immediate & 0xfff0 & ~flags) != 0) return false;
@@ -137,6 +141,7 @@ unsigned LaneControl::take(PacketType type, std::uint32_t place, std::uint32_t b
       greeting_.take_trust();
       return LaneChange::kState | LaneChange::kWritable;
     case PacketType::kLeave:
+      peer_closed_ |= (flags & kFlagCloses) != 0;
       take_leave(place, bytes);
       return LaneChange::kState | LaneChange::kWritable;
     default:

@@ -125,7 +125,7 @@ class LaneControl {
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, misses_ = false;
   std::optional<std::uint32_t> slower_for_ms_;
   std::uint64_t fin_at_ = kNotPosted, fin_ack_at_ = kNotPosted, leave_at_ = kNotPosted;
-  bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false;
+  bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false, leave_closes_ = false;
 };
 
 }  // namespace viaduct::sovia

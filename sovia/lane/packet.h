@@ -43,7 +43,7 @@ enum class PacketType : std::uint8_t {
   kGrow = 14,
 };
 
-// FIN: the program has closed the socket, and reads no more.
+// FIN, and LEAVE behind a FIN without it: the program has closed the socket, and reads no more.
 inline constexpr std::uint32_t kFlagCloses = 0x10;
 // DATA without bytes: the kernel brings the next bytes, behind a record (Resume).
 inline constexpr std::uint32_t kFlagDown = 0x10;

@@ -259,8 +259,10 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
 // A send of no bytes is the kernel's, unless the direction has ended in a way that the kernel does not know of.
 ssize_t send_nothing(Socket& socket, int fd, int flags) {
   Attempt attempt;
+  bool shut;
   {
     const TxGuard guard(socket);
+    shut = socket.tx.shut;
     fd = socket.current(fd);
     attempt = socket.reset          ? tell_reset(socket, fd, Attempt::kPipe, 0)
               : socket.tx.shut_later ? Attempt::kPipe
@@ -269,7 +271,7 @@ ssize_t send_nothing(Socket& socket, int fd, int flags) {
   if (attempt == Attempt::kDone) {
     const msghdr nothing{};
     const ssize_t sent = libc::sendmsg(fd, &nothing, flags);
-    if (sent < 0) socket.reset.kernel_tells(errno, true);
+    if (sent < 0 && !(errno == EPIPE && shut)) socket.reset.kernel_tells(errno, true);
     return sent;
   }
   if (attempt == Attempt::kPipe) fail_with_pipe(flags);
