@@ -150,6 +150,7 @@ TEST(LaneStates, WhoClosesBeforeItsEndHasGoneSaysSoInIt) {
   EXPECT_TRUE(pair.b.lane.control.peer_closed());
 }
 
+// A close behind it goes with LEAVE.
 TEST(LaneStates, TheEndGoesOnce) {
   LanePair pair;
   pair.start();
@@ -160,7 +161,8 @@ TEST(LaneStates, TheEndGoesOnce) {
   }
   EXPECT_TRUE(pair.a.lane.control.is_finished());
   EXPECT_EQ(pair.a.transport.sent(PacketType::kFin), 1u);
-  EXPECT_FALSE(pair.b.lane.control.peer_closed());
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kLeave), 1u);
+  EXPECT_TRUE(pair.b.lane.control.peer_closed());
 }
 
 // A program that writes without end must not keep its FIN from going.
