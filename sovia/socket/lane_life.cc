@@ -220,7 +220,7 @@ bool goes_in_kernel(Socket& socket, int fd, std::size_t bytes) {
   if (socket.link.end == nullptr) return true;
   const LockGuard lane_guard(socket.link.end->lane.lock());
   if (options().route == kRouteAuto && socket.burst.is_long(bytes)) leave_lane(socket, fd, false);
-  return land(socket, fd);
+  return land(socket, fd, true);
 }
 
 void await_lane(Socket& socket, int fd) {
