@@ -93,23 +93,31 @@ finish() {
   exit
 }
 
-# on HOST COMMAND...: in the lab $prefix. Its hosts have free processors, whatever else the machine does: where processors
-# are short SOVIA leaves its lanes, and a test of lanes would compare TCP with TCP. With `hosts_are_busy` set, not so.
-on() {
-  local host=$1
+# Sets on_host to what runs `HOST COMMAND...` in the lab $prefix. Its hosts have free processors, whatever else the machine does:
+# where processors are short SOVIA leaves its lanes, and a test of lanes would compare TCP with TCP. With `hosts_are_busy` set,
+# not so.
+to_host() {
+  on_host=("$lab" exec --name "$prefix" "$1")
   shift
-  [ -n "${hosts_are_busy:-}" ] || set -- sh -c "$free_processors" "$work/pressure" "$@"
-  "$lab" exec --name "$prefix" "$host" "$@"
+  # shellcheck disable=SC2016  # for the shell on the host
+  local free='[ ! -e /proc/pressure/cpu ] || mount --bind "$0" /proc/pressure/cpu; exec "$@"'
+  [ -n "${hosts_are_busy:-}" ] || on_host+=(sh -c "$free" "$work/pressure")
+  on_host+=("$@")
 }
-# shellcheck disable=SC2016  # for the shell on the host
-free_processors='[ ! -e /proc/pressure/cpu ] || mount --bind "$0" /proc/pressure/cpu; exec "$@"'
+
+# on HOST COMMAND...: in the lab $prefix.
+on() {
+  to_host "$@"
+  "${on_host[@]}"
+}
 
 # start HOST LOG COMMAND...: in the background; the process is then $last.
 start() {
   local host=$1 log=$2
   shift 2
   : >"$log"  # at once: what an earlier one said there must not be taken for this one's
-  on "$host" "$@" >"$log" 2>&1 </dev/null &
+  to_host "$host" "$@"
+  "${on_host[@]}" >"$log" 2>&1 </dev/null &
   last=$!
   started+=("$last")
 }
