@@ -93,15 +93,18 @@ finish() {
   exit
 }
 
-# Sets on_host to what runs `HOST COMMAND...` in the lab $prefix. Its hosts have free processors, whatever else the machine does:
-# where processors are short SOVIA leaves its lanes, and a test of lanes would compare TCP with TCP. With `hosts_are_busy` set,
-# not so.
+# Where processors are short SOVIA leaves its lanes, and a test of lanes would compare TCP with TCP: hosts of its tests have free
+# processors, whatever else the machine does.
+hosts_are_free=
+[[ $(basename "$0") != sovia_* ]] || hosts_are_free=1
+
+# Sets on_host to what runs `HOST COMMAND...` in the lab $prefix.
 to_host() {
   on_host=("$lab" exec --name "$prefix" "$1")
   shift
   # shellcheck disable=SC2016  # for the shell on the host
   local free='[ ! -e /proc/pressure/cpu ] || mount --bind "$0" /proc/pressure/cpu; exec "$@"'
-  [ -n "${hosts_are_busy:-}" ] || on_host+=(sh -c "$free" "$work/pressure")
+  [ -z "$hosts_are_free" ] || on_host+=(sh -c "$free" "$work/pressure")
   on_host+=("$@")
 }
 
