@@ -60,6 +60,7 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
 unsigned Lane::take(PacketType type, std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct) {
   switch (type) {
     case PacketType::kData:
+      if (flags == kFlagFirst && !rx.is_plausible(place, bytes)) return cut();
       if (rx.refuses(place, bytes, flags)) {
         sender_.give_back(place);
         fail();

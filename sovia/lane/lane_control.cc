@@ -107,6 +107,7 @@ bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate) const
     case PacketType::kFinAck:
       return bytes == 0 && sending_ == State::kEnding && !wants_finish_;
     case PacketType::kLeave:
+      if (flags_of(immediate) != 0 && receiving_ != State::kEnded) return false;
       return (bytes == 0 || bytes == sizeof(Leave)) && !peer_leaves_;
     case PacketType::kTrust:
       return bytes == 0 && !greeting_.peer_trusts();

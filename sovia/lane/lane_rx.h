@@ -4,6 +4,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,6 +33,14 @@ class LaneRx {
   // The lane has said that the kernel goes on, and all before has been read: once for each time, how many bytes the lane
   // has brought since go_up().
   std::optional<std::uint64_t> take_down();
+  // The greatest of first()'s answers to come; 0: there is none.
+  std::uint64_t last_first() {
+    std::uint64_t last = 0;
+    for (std::size_t i = 0; turns_ != 0 && i < arrivals_.size(); ++i) {
+      if (arrivals_[i].turn == Turn::kFirst) last = std::max(last, arrivals_[i].number);
+    }
+    return last;
+  }
   // Where the kernel goes on: see(first, brought), with take_down()'s answer and, of a direction that comes up before, first()'s.
   template <class See>
   void each_down(See see) {
@@ -82,6 +91,8 @@ class LaneRx {
   // ------------------------------------------------------------------ for the lane
   // A DATA packet has come, to a reader's memory or to its place. Change bits.
   unsigned take_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct);
+  // Whether a packet with kFlagFirst has a number that can be.
+  bool is_plausible(std::uint32_t place, std::uint32_t bytes) { return number_in(place, bytes) <= kMostKernelBytes; }
   // Data has come, or is said to come by the kernel. True: it is refused.
   bool refuses(std::uint32_t place, std::uint32_t bytes, std::uint32_t flags);
   // No later packet goes to the reader's memory. True: the next packet for arrived() lies there already.

@@ -84,6 +84,7 @@ struct First {
   std::uint64_t kernel_bytes;  // of this direction that went through the kernel, since the beginning
 };
 static_assert(sizeof(First) == 8);
+inline constexpr std::uint64_t kMostKernelBytes = std::uint64_t{1} << 62;  // sums of such numbers and of sizes do not overflow
 
 struct Leave {
   std::uint32_t again_ms;  // the sender asks for another lane in so many; network byte order

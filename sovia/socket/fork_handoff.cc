@@ -7,6 +7,7 @@
 #include <new>
 
 #include "sovia/lane/tcp_route.h"
+#include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/background_requests.h"
@@ -18,17 +19,20 @@
 namespace viaduct::sovia {
 namespace {
 
-// Receives `bytes` from the kernel, which has them or gets them soon as long as the connection lives. Returns how many
-// came. After shutdown(SHUT_RD) the kernel tells of an end before bytes that are on their way.
+// Receives `bytes` from the kernel, which has them or gets them soon as long as the connection lives, and the peer has not
+// lied. Returns how many came. After shutdown(SHUT_RD) the kernel tells of an end before bytes that are on their way.
 std::size_t receive_all(int fd, std::byte* to, std::size_t bytes) {
   std::size_t done = 0;
+  std::uint64_t until = now_ns() + Socket::kRecordNs;  // for the next bytes
   while (done < bytes) {
     const bool more = may_get_more(fd);
     const ssize_t got = libc::recv(fd, to + done, bytes - done, MSG_DONTWAIT);
     if (got > 0) {
       done += static_cast<std::size_t>(got);
+      until = now_ns() + Socket::kRecordNs;
       continue;
     }
+    if (now_ns() >= until) break;
     if (got == 0 && more) {
       libc::poll(nullptr, 0, 1);
       continue;

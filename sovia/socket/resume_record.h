@@ -31,7 +31,7 @@ class ResumeRecord {
   enum class Take : std::uint8_t { kDone, kEnded, kAgain, kForged, kReset };
   Take take(int fd, std::uint64_t& taken);
   // A lane has brought `received` bytes: how many of these come again behind the record of the peer whose Hello has `token`. 0,
-  // too, if the kernel has no record behind its next `at` bytes.
+  // too, if the kernel has no record behind its next `at` bytes, or these are more than a megabyte.
   static std::uint64_t brought_twice(int fd, std::uint64_t at, const std::uint8_t* token, std::uint64_t received);
   // The other one expects the record in place of this one.
   void move_to(ResumeRecord& to);

@@ -146,7 +146,7 @@ class Socket final : public SocketCounts, public Watched {
   // lane is given up, and the data that the peer sends again comes after a record (fallback.h).
   void leave(int fd, Reason why) SOVIA_UNLOCKED;
   static constexpr std::uint64_t kLeaveNs = 20'000'000;      // the time that the peer has for leaving the lane in good order
-  static constexpr std::uint64_t kRecordNs = 2'000'000'000;  // for await_record() before an exec or a passed-on socket
+  static constexpr std::uint64_t kRecordNs = 2'000'000'000;  // for what others who get the socket have to know
   // leave() in two steps, for many sockets at once: until the deadline the peer may leave in good order, then the lane
   // is given up. begin_leaving() is nullptr if there is nothing to wait for.
   LaneEndpoint* begin_leaving(int fd, Reason why) SOVIA_UNLOCKED;

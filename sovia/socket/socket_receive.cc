@@ -88,13 +88,18 @@ bool has_ended(Socket& socket, int fd) {
   return libc::poll(&kernel_fd, 1, 0) > 0;
 }
 
-// A look can't go from one source to another and back: all that has come is moved to one.
+// A look can't go from one source to another and back: all that has come is moved to one. False: there is one only, or bytes
+// of the kernel's are yet to come between those of the lane.
 bool gathers_turns(Socket& socket, int fd) {
   {
     const RxGuard guard(socket);
     if (socket.link.end == nullptr) return false;
-    const LockGuard lane_guard(socket.link.end->lane.lock());
-    if (!socket.link.end->lane.rx.has_turns()) return false;
+    Lane& lane = socket.link.end->lane;
+    const LockGuard lane_guard(lane.lock());
+    int unread = 0;
+    libc::ioctl(fd, SIOCINQ, &unread);
+    const std::uint64_t in_kernel = socket.rx.kernel_read + static_cast<std::uint64_t>(std::max(unread, 0));
+    if (!lane.rx.has_turns() || lane.rx.last_first() > in_kernel) return false;
   }
   gather(socket, fd);
   return true;
@@ -115,8 +120,6 @@ std::uint64_t kernel_limit(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
   }
   int unread = 0;
   libc::ioctl(fd, SIOCINQ, &unread);
-  // At a mark SIOCINQ is 0. A direction with urgent data comes to no lane any more.
-  if (unread == 0 && is_at_mark(fd)) return kAll;
   engine::take_all_in();
   const LockGuard guard(lane.lock());
   if (const auto first = lane.rx.first()) return before(*first);
@@ -142,10 +145,16 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
   const bool looks = limit == 0 && total(pieces, count) != skip;
   IovecTail rest(looks ? &one : pieces, looks ? 1 : count, looks ? 0 : skip, limit != 0 ? limit : 1);
   bytes = libc::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT | (looks ? MSG_PEEK : 0));
+  // At a mark SIOCINQ, which made the limit, is 0. A direction with urgent data comes to no lane any more.
+  const bool at_mark = looks && bytes > 0 && is_at_mark(fd);
+  if (at_mark) {
+    IovecTail behind(pieces, count, skip, ~0ull);
+    bytes = libc::recvmsg(fd, behind.message(), flags | MSG_DONTWAIT);
+  }
   if (bytes < 0) socket.reset.kernel_tells(errno, skip == 0);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
   if (bytes == 0 && rest.bytes() != 0 && socket.reset.fail_receive()) return Attempt::kFailed;
-  if (looks && bytes > 0) {
+  if (looks && bytes > 0 && !at_mark) {
     bytes = 0;
     return Attempt::kAgain;
   }
@@ -202,7 +211,7 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
   Lane& lane = socket.link.end->lane;
   const LockGuard lane_guard(lane.lock());
   socket.settle_receiving(lane);
-  if (socket.rx.on_lane && lane.rx.unread_here() == 0 && socket.reset.ended_by_kernel() && !lane.control.is_cut()) {
+  if (socket.reset.ended_by_kernel() && socket.rx.on_lane && lane.rx.unread_here() == 0 && !lane.control.is_cut()) {
     // The program knows of a reset, behind which nothing comes.
     lane.cut();
     background::look_at(*socket.link.end);

@@ -57,6 +57,9 @@ class Hostile : public ::testing::Test {
 
   Hello hello_{htobe32(kProtocolVersion), htobe32(8), {}, 0, 0, 0, {}};
   std::byte bytes_[kChunkBytes] = {};
+  struct {
+    std::uint8_t data = 1, most[8] = {0x40, 0, 0, 0, 0, 0, 0, 1};
+  } number_;
   LanePair pair_{window(4, 2)};
   bool cut_ = false;
 };
@@ -81,6 +84,8 @@ CUTS(FirstWithoutBytes, At::kGreeted, immediate(PacketType::kData, 0, kFlagFirst
 CUTS(FirstTooShort, At::kGreeted, immediate(PacketType::kData, 0, kFlagFirst), bytes_, 7)
 CUTS(FirstWithoutData, At::kGreeted, immediate(PacketType::kData, 0, kFlagFirst), bytes_, 8)
 CUTS(FirstWithoutDataAgain, At::kDown, immediate(PacketType::kData, 0, kFlagFirst), bytes_, 8)
+CUTS(FirstBehindMoreThanCanBe, At::kDown, immediate(PacketType::kData, 0, kFlagFirst), &number_, 9)
+CUTS(LeaveThatClosesBeforeFin, At::kUp, immediate(PacketType::kLeave, 0, kFlagCloses))
 CUTS(FirstWhileUp, At::kUp, immediate(PacketType::kData, 0, kFlagFirst), bytes_, 9)
 CUTS(FirstAfterFin, At::kFinished, immediate(PacketType::kData, 0, kFlagFirst), bytes_, 9)
 CUTS(DownWhileIdle, At::kGreeted, immediate(PacketType::kData, 0, kFlagDown))

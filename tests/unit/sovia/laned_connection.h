@@ -68,6 +68,8 @@ class Connection {
   // The record that a peer which leaves the lane sends through the kernel: the bytes of the present stay that it knows
   // to have arrived, without that of receives_on_lane().
   std::string record_of_peer(std::uint64_t offset) const;
+  // The peer says of its next time on the lane that so many bytes more have gone through the kernel before.
+  void peer_lies(std::uint64_t bytes) { peer_sent_ += bytes; }
   // Both directions leave the lane, which is over.
   void down();
   // It asks for a lane, and none is to be had.

@@ -21,6 +21,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/fallback.h"
+#include "sovia/socket/fork_handoff.h"
 #include "sovia/socket/lane_life.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"
@@ -60,6 +61,23 @@ long receive(const Connection& from) {
 std::string much(char byte, std::size_t bytes) { return std::string(bytes, byte); }
 
 // ---------------------------------------------------------------------------- receiving
+
+// A fork would else wait for ever for bytes that nobody has sent.
+TEST(Receiving, GathersNoMoreThanComes) {
+  Connection c;
+  c.up();
+  c.lane_brings("lane");
+  c.peer_goes_down();
+  c.peer_sends(c.record_of_peer(4) + "kernel");
+  EXPECT_EQ(all_of(c), "lanekernel");
+  c.peer_lies(1000);
+  c.lane_brings("x");
+  char room[8];
+  EXPECT_EQ(sovia_recv(c.fd(), room, sizeof room, MSG_PEEK | MSG_DONTWAIT), -1);
+  EXPECT_FALSE(c.socket().reset);
+  gather(c.socket(), c.fd());
+  EXPECT_TRUE(c.socket().reset);
+}
 
 TEST(Receiving, CountsOnceWhatComesTwice) {
   Connection c;
