@@ -71,6 +71,7 @@ constexpr std::uint64_t kExitDrainNs = 20 * kMs;      // at the end of the proce
 constexpr std::uint64_t kAloneDrainNs = 300 * kMs;    // ... if there is no finisher
 
 std::atomic<bool> g_stops{false};  // the thread ends when the last lane has gone
+std::atomic<bool> g_leaves{false};  // the thread ends at once: the finisher has the lanes
 
 // ---------------------------------------------------------------------------- the thread
 
@@ -253,7 +254,7 @@ void run() {
     close_lost_nic();
     look_at_falling();
     flush_held();
-    if (may_rest(now_ns())) return;
+    if (g_leaves.load() || may_rest(now_ns())) return;
     if (g_stops.load() && state().ends.empty() && state().falling.empty() && datagram::is_idle()) return;
     requests().idle.store(true);
     {
@@ -284,6 +285,11 @@ void* run_thread(void*) {
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   for (;;) {
     run();
+    if (g_leaves.load()) {
+      const LockGuard guard(requests().lock);
+      state().running = false;
+      return nullptr;
+    }
     prepare_rest();
     if (ProcessNic* const nic = engine::nic(); nic != nullptr) {
       engine::pause();
@@ -360,10 +366,10 @@ bool await_arrival(Finished& finished, std::uint64_t patience) {
 }
 
 // Waits for the data of these lanes. The rest is left to the finisher, or goes to the kernel, which may take as long as
-// the connection lives. Gives the pins back.
-void await(const std::vector<LaneEndpoint*>& ends) {
+// the connection lives. True: some is left to the finisher. Gives the pins back.
+bool await(const std::vector<LaneEndpoint*>& ends) {
   Finished finished(ends);
-  bool has_finisher = false;
+  bool has_finisher = false, leaves = false;
   if (!await_arrival(finished, kExitDrainNs)) {
     // The present finisher may have been killed.
     ProcessNic* const nic = engine::nic();
@@ -376,7 +382,10 @@ void await(const std::vector<LaneEndpoint*>& ends) {
     {
       const LockGuard guard(end->lane.lock());
       if (end->stage == LaneEndpoint::Stage::kAsking || end->lane.control.is_finished()) continue;
-      if (has_finisher && end->stage == LaneEndpoint::Stage::kOpen && !end->lane.control.broken()) continue;
+      if (has_finisher && end->stage == LaneEndpoint::Stage::kOpen && !end->lane.control.broken()) {
+        leaves = true;
+        continue;
+      }
     }
     const bool closed = socket.closed();
     const int fd = closed ? end->keeper.load() : copy_descriptor(socket);
@@ -387,6 +396,7 @@ void await(const std::vector<LaneEndpoint*>& ends) {
     if (closed) continue;
     own_descriptors::close(fd);
   }
+  return leaves;
 }
 
 // The kernel resets the connection when the process has ended. Gives a pin back.
@@ -406,6 +416,30 @@ void await_kept() {
     constexpr int kLookMs = 5;
     libc::poll(nullptr, 0, kLookMs);
   }
+}
+
+// Ends the thread, unless that takes too long. False: there was none.
+bool end_thread() {
+  constexpr std::uint64_t kStopNs = 3'000 * kMs;
+  constexpr timespec kMoment{0, 1'000'000};
+  g_stops.store(true);
+  poke();
+  const std::uint64_t until = now_ns() + kStopNs;
+  for (bool ran = false; now_ns() < until; ran = true) {
+    {
+      const LockGuard guard(requests().lock);
+      if (!state().running) return ran;
+    }
+    libc::ppoll(nullptr, 0, &kMoment, nullptr);
+  }
+  return true;
+}
+
+// Leaves the lanes to the finisher, with no thread of the library in the middle of a change.
+void leave_to_finisher() {
+  g_leaves.store(true);
+  end_thread();
+  engine::leave();
 }
 
 // Pins all lanes, or those whose sockets are closed. False: the thread does not run, so that there is none.
@@ -429,22 +463,9 @@ void begin() {
 }
 
 void stop() {
-  constexpr std::uint64_t kStopNs = 3'000 * kMs;
-  constexpr timespec kMoment{0, 1'000'000}, kWatch{0, 40'000'000};
-  g_stops.store(true);
-  poke();
-  const std::uint64_t until = now_ns() + kStopNs;
-  bool ran = false;
-  while (now_ns() < until) {
-    {
-      const LockGuard guard(requests().lock);
-      if (!state().running) break;
-    }
-    ran = true;
-    libc::ppoll(nullptr, 0, &kMoment, nullptr);
-  }
+  constexpr timespec kWatch{0, 40'000'000};
   // The pause lets VIPL's thread end.
-  if (ran) libc::ppoll(nullptr, 0, &kWatch, nullptr);
+  if (end_thread()) libc::ppoll(nullptr, 0, &kWatch, nullptr);
 }
 
 void resume() { g_stops.store(seccomp::in_force()); }
@@ -460,11 +481,12 @@ void farewell() {
     reset_at_exit(*end);
     return true;
   });
-  await(ends);
+  const bool leaves = await(ends);
   // The background thread sends what broken lanes left over only through copies of descriptors. A socket for which no
   // copy could be made is served here.
   table::for_each([](int fd, Socket& socket) { await_kernel(socket, fd); });
   await_kept();
+  if (leaves) leave_to_finisher();
 }
 
 void await_closed() {

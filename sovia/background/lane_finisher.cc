@@ -31,9 +31,9 @@ constinit Progress g_progress;
 
 // Has the lane send all that it was given, also what it holds back. False: there is nothing to send, or a thread was
 // killed while it changed the lane, which is given up.
-bool begin(LaneEndpoint& end) {
+bool begin(LaneEndpoint& end, const ReceiveOwner* at_hand) {
   Lane& lane = end.lane;
-  if (!lane.lock().try_lock()) {
+  if (&end.vi.receives == at_hand || !lane.lock().try_lock()) {
     end.vi.receives.told = &g_no_owner;
     end.vi.disconnect();
     return false;
@@ -53,16 +53,14 @@ bool begin(LaneEndpoint& end) {
   return true;
 }
 
-// False: a thread was killed while it handed a packet to a lane, which would wait for that packet for ever.
-bool begin_all() {
-  if (!engine::try_pause()) return false;
-  engine::go_on();
+void begin_all() {
+  // A lane would wait for ever for a packet that was being handed to it.
+  const ReceiveOwner* const at_hand = engine::take_over();
   new (&requests().lock) Mutex;  // a killed thread may have held it
   std::vector<LaneEndpoint*>& ends = state().ends;
-  ends.erase(std::remove_if(ends.begin(), ends.end(), [](LaneEndpoint* end) { return !begin(*end); }), ends.end());
+  std::erase_if(ends, [&](LaneEndpoint* end) { return !begin(*end, at_hand); });
   g_progress.begun = true;
   g_progress.moved_at = now_ns();
-  return true;
 }
 
 // Whether the peer has all, or can't be reached.
@@ -77,13 +75,13 @@ bool is_done(LaneEndpoint& end, std::size_t& unsent) {
 }  // namespace
 
 int finish_lanes(void*) {
+  if (!g_progress.begun) begin_all();
   ProcessNic* const nic = engine::nic();
   if (nic == nullptr) return 0;
-  if (!g_progress.begun && !begin_all()) return 0;
   engine::turn();
   std::size_t unsent = 0;
   std::vector<LaneEndpoint*>& ends = state().ends;
-  ends.erase(std::remove_if(ends.begin(), ends.end(), [&](LaneEndpoint* end) { return is_done(*end, unsent); }), ends.end());
+  std::erase_if(ends, [&](LaneEndpoint* end) { return is_done(*end, unsent); });
   if (ends.empty()) return 0;
   const std::uint64_t now = now_ns();
   if (unsent != g_progress.unsent) g_progress.moved_at = now;

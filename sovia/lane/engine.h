@@ -51,6 +51,12 @@ void pause() VIADUCT_ACQUIRE(g_turn);
 bool try_pause() VIADUCT_TRY_ACQUIRE(true, g_turn);
 void go_on() VIADUCT_RELEASE(g_turn);
 
+// At the end of the process: leaves the NIC to the finisher, which begins when no thread is in the middle of an arrival.
+void leave() VIADUCT_EXCLUDES(g_turn);
+// For the finisher: frees the turn that a thread had when it was killed. Returns the owner of the arrival that the
+// thread was handing over, nullptr if there is none.
+const ReceiveOwner* take_over();
+
 // Ends a pause that began before the fork: there is no NIC any more.
 void after_fork_in_child() VIADUCT_RELEASE(g_turn);
 

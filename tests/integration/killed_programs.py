@@ -3,6 +3,8 @@
 
     killed_programs.py serve PORT COUNT        tells of COUNT connections how they ended, a line for each
     killed_programs.py call HOST PORT COUNT    COUNT processes, one after the other
+    killed_programs.py exits HOST PORT COUNT   as `call`, but they exit behind more than their peer takes at first
+    killed_programs.py polls HOST PORT COUNT   as `exits`, but they look for an answer again and again, and are killed
     killed_programs.py exit HOST PORT PID      one that stops its peer, the process PID, before it writes, and exits
 
 Each process writes one piece, many, or more than its peer takes at first, with TCP_NODELAY or without it. Its peer must
@@ -92,18 +94,48 @@ def write_and_exit(host, port, peer):
     _open = write(host, port, 300, 1, int(peer))
 
 
+def write_and_poll(host, port):
+    """Ends by the signal of an alarm, which comes while it polls."""
+    connection = write(host, port, PIECES[-1], 1)
+    connection.setblocking(False)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    while True:
+        try:
+            connection.recv(1)
+        except BlockingIOError:
+            pass
+
+
+def child(function, *arguments):
+    """Runs it in a process of its own, and returns the signal that has ended it."""
+    number = os.fork()
+    if number == 0:
+        function(*arguments)
+        sys.exit()
+    return os.WTERMSIG(os.waitpid(number, 0)[1])
+
+
 def call(host, port, count):
     """One after the other."""
     for number in range(int(count)):
-        child = os.fork()
-        if child == 0:
-            write_and_die(host, port, PIECES[number % 3], number // 3 % 2)
-        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+        assert child(write_and_die, host, port, PIECES[number % 3], number // 3 % 2) == signal.SIGKILL
+
+
+def exits(host, port, count):
+    """One after the other."""
+    for _ in range(int(count)):
+        assert child(write, host, port, PIECES[-1], 1) == 0
+
+
+def polls(host, port, count):
+    """One after the other."""
+    for _ in range(int(count)):
+        assert child(write_and_poll, host, port) == signal.SIGALRM
 
 
 def main():
     """The command line."""
-    {'serve': serve, 'call': call, 'exit': write_and_exit}[sys.argv[1]](*sys.argv[2:])
+    {'serve': serve, 'call': call, 'exits': exits, 'polls': polls, 'exit': write_and_exit}[sys.argv[1]](*sys.argv[2:])
 
 
 main()
