@@ -96,9 +96,9 @@ PollSet::Look PollSet::look_at_kernel(bool last, int lanes, const sigset_t* mask
     if (count < 0) errno = EINTR;
     return Look::kEnds;
   }
-  if (said > 0 && asked_in_vain()) return Look::kAgain;
+  progress();
   count = merge(said > 0);
-  return Look::kAsked;
+  return asked_in_vain() ? Look::kAgain : Look::kAsked;
 }
 
 // Sleeps until something may be ready. Sets in it are told of the sleeper, as threads that make a set ready by other
@@ -119,10 +119,16 @@ Woken PollSet::sleep(std::uint64_t deadline, const sigset_t* mask) {
 int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) {
   bool asked = false;  // the kernel has been asked in this call
   for (bool last = look_only;;) {
-    progress();
+    // A look asks the kernel first where it must: what comes by a lane meanwhile is seen in this call.
+    const bool kernel_first = last && mask == nullptr && !asked;
+    if (!kernel_first) progress();
     adapt();
-    const int lanes = answer_from_lanes();
-    if (lanes > 0 && on_lanes_ == live_ && (asked || kernel_can_wait()) && !asked_in_vain()) return lanes;
+    int lanes = 0;
+    if (!kernel_first || on_lanes_ == live_) {
+      if (kernel_first) progress();
+      lanes = answer_from_lanes();
+      if (lanes > 0 && on_lanes_ == live_ && (asked || kernel_can_wait()) && !asked_in_vain()) return lanes;
+    }
 
     // Without events of lanes the sleep asks the kernel, too.
     if (last || lanes > 0 || spin_ || size_ > kFewToSleepOn) {

@@ -18,19 +18,19 @@
 
 namespace viaduct::sovia {
 
-// An array whose length is known when it is made, on the stack if it is short.
+// An array whose length is known when it is made, on the stack if it is short. Numbers in it have no value at first.
 template <class T, std::size_t kFew>
 class ShortArray {
  public:
   explicit ShortArray(std::size_t length) {
-    if (length > kFew) more_.reset(new T[length]());
+    if (length > kFew) more_.reset(new T[length]);
   }
   T& operator[](std::size_t i) { return more_ ? more_[i] : few_[i]; }
   const T& operator[](std::size_t i) const { return more_ ? more_[i] : few_[i]; }
   T* data() { return more_ ? more_.get() : few_; }
 
  private:
-  T few_[kFew] = {};
+  T few_[kFew];
   std::unique_ptr<T[]> more_;
 };
 
@@ -82,7 +82,7 @@ class PollSet final : private WaitCondition {
 
   const bool as_select_;
   ShortArray<pollfd, 64> fds_;  // fd: the program's; its complement: left out for now
-  ShortArray<Item, 16> items_;
+  ShortArray<Item, 8> items_;
   std::size_t size_ = 0;
   std::size_t item_count_ = 0;
   std::size_t live_ = 0;      // descriptors that are not negative
