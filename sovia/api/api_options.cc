@@ -107,10 +107,10 @@ int set_flags(int fd, long flags) {
 
 // Adds the lane's unread bytes to the int that FIONREAD and the like fill in.
 int add_unread(int fd, const Socket& known, int result, void* argument) {
-  if (known.demand.bypasses_this_round()) return result;
+  if (known.demand.bypasses()) return result;
   const Call socket = may_use_lane(fd);
   int* const bytes = static_cast<int*>(argument);
-  if (socket && result == 0) *bytes = socket->unread(fd);
+  if (socket && result == 0 && !socket->kernel_knows_all()) *bytes = socket->unread(fd);
   return result;
 }
 
