@@ -28,6 +28,7 @@ namespace viaduct::sovia::background::dear_lanes {
 namespace {
 
 constexpr std::size_t kMostPeers = 1024;
+constexpr std::uint64_t kNewNs = 1'000 * kMs;  // for which a lane is new
 
 // The end of a connection that all of one service have in common: the port that a process listens at, with the address.
 struct Peer {
@@ -51,6 +52,7 @@ LanePrice::Family& family() {
 struct Known {
   LanePrice price{family()};
   std::uint64_t left_until = 0;  // until when this process's connections use the kernel; 0: they use lanes
+  std::uint64_t look_at = kNever;  // a lane is new, and what it costs is to be known soon
   std::map<Peer, std::uint64_t> peers;  // that have left dear lanes, each with the time until when that counts
 };
 // Never destroyed: the thread runs until the process is gone.
@@ -123,7 +125,10 @@ void look() {
   const bool ends = known().left_until != 0 && now >= known().left_until;
   if (ends) known().left_until = 0;
   if (std::erase_if(known().peers, [now](const auto& peer) { return now >= peer.second; }) != 0 || ends) LaneDemand::all_may_ask();
+  known().look_at = kNever;
   if (state().ends.empty() || options().route != kRouteAuto) return;
+  const auto is_new = [now](const LaneEndpoint* end) { return now - end->asked_at < kNewNs; };
+  if (std::any_of(state().ends.begin(), state().ends.end(), is_new)) known().look_at = now + LanePrice::kWindowNs;
   const LanePrice::Counts counts{.packets = counters::value(Counter::kDataReceived),
                                  .sleeps = counters::value(Counter::kSleeps),
                                  .by_agent = engine::nic() != nullptr && !engine::nic()->has_own_stack()};
@@ -139,7 +144,7 @@ void look() {
 std::uint64_t due() {
   std::uint64_t due = known().left_until != 0 ? known().left_until : kNever;
   for (const auto& [peer, until] : known().peers) due = std::min(due, until);
-  return due;
+  return std::min(due, known().look_at);
 }
 
 void before_fork() { family(); }

@@ -22,7 +22,7 @@ bool any();
 bool has(const LaneEndpoint& end);
 // To be called each time that the thread is awake.
 void look();
-// When connections may ask again; kNever: they may now.
+// When to look again, at the latest.
 std::uint64_t due();
 void before_fork();
 void after_fork_in_child();
