@@ -15,8 +15,9 @@ struct LaneChange {
   enum Bits : unsigned {
     kReadable = 1,  // there is more to read, or the end of it
     kWritable = 2,  // there is room again
-    kState = 4,     // of a direction, or greeted, or broken
+    kState = 4,     // a direction has ended, or the peer leaves, or greeted, or broken
     kSinks = 8,     // of a sink for a message (lane_sinks.h)
+    kTurn = 16,     // the peer's direction comes to the lane, or goes to the kernel
   };
 };
 

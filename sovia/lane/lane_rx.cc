@@ -177,7 +177,7 @@ unsigned LaneRx::take_data(std::uint32_t place, std::uint32_t bytes, std::uint32
     ++turns_;
     arrivals_.push_back(arrival);
     unread_ += arrival.bytes;
-    return LaneChange::kReadable | LaneChange::kState;
+    return LaneChange::kReadable | LaneChange::kTurn;
   }
   last_packet_ = bytes;
   if (direct) {

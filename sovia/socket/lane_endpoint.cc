@@ -23,18 +23,15 @@ void LaneEndpoint::arrived(const ProcessNic::Arrival& arrival) {
     asker.rx.lane_unread.store(lane.rx.unread_here(), std::memory_order_relaxed);
     news = (changes & LaneChange::kWritable) != 0 && lane.tx.take_lack();
   }
-  if ((changes & LaneChange::kState) != 0) {
-    // A thread may wait for a direction to come down.
-    asker.routes_changed();
-    background::look_at(*this);
-  }
-  // A call may wait for the peer's answer about a sink.
-  if ((changes & LaneChange::kSinks) != 0) asker.routes_changed();
+  // A call may wait for a direction to come down, or for the peer's answer about a sink.
+  constexpr unsigned kMoves = LaneChange::kState | LaneChange::kTurn | LaneChange::kSinks;
+  if ((changes & kMoves) != 0) asker.routes_changed();
+  if ((changes & LaneChange::kState) != 0) background::look_at(*this);
   if (changes == 0) return;
   short what = 0;
   if ((changes & LaneChange::kReadable) != 0) what |= POLLIN;
   if (news) what |= POLLOUT;
-  if ((changes & (LaneChange::kState | LaneChange::kSinks)) != 0) what |= kRouteChange;
+  if ((changes & kMoves) != 0) what |= kRouteChange;
   asker.changed(what);
 }
 

@@ -186,7 +186,7 @@ Attempt take_from_lane(Socket& socket, Lane& lane, const iovec* pieces, std::siz
   socket.rx.last_packet.store(lane.rx.last_packet(), std::memory_order_relaxed);
   if (left == 0 && (lane.control.receiving() != Lane::State::kUp || lane.rx.unread() != 0)) {
     socket.rx.turns = true;
-    background::look_at(*socket.link.end);
+    if (lane.control.receiving() == Lane::State::kEnded) background::look_at(*socket.link.end);
   }
   if (lane.tx.holds_for_timer()) lane.tx.flush();
   if (lane.wants_poll()) background::flush_later(*socket.link.end);

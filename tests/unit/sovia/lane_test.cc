@@ -204,17 +204,17 @@ TEST(LaneChanges, TellWhatHasChanged) {
   EXPECT_NE(next(pair.b, pair.a) & LaneChange::kState, 0u);
   pair.a.go_up();
   pair.a.put(10);
-  EXPECT_EQ(next(pair.a, pair.b) & (LaneChange::kReadable | LaneChange::kState),
-            LaneChange::kReadable | LaneChange::kState);
+  EXPECT_EQ(next(pair.a, pair.b) & (LaneChange::kReadable | LaneChange::kTurn),
+            LaneChange::kReadable | LaneChange::kTurn);
   pair.b.get(10);
   EXPECT_NE(next(pair.b, pair.a) & LaneChange::kWritable, 0u);  // ACK
   pair.a.put(10);
-  EXPECT_EQ(next(pair.a, pair.b) & (LaneChange::kReadable | LaneChange::kState), unsigned{LaneChange::kReadable});
+  EXPECT_EQ(next(pair.a, pair.b) & (LaneChange::kReadable | LaneChange::kTurn), unsigned{LaneChange::kReadable});
   pair.b.get(10);
   next(pair.b, pair.a);
   pair.a.lane.tx.go_down();
-  EXPECT_EQ(next(pair.a, pair.b) & (LaneChange::kReadable | LaneChange::kState),
-            LaneChange::kReadable | LaneChange::kState);
+  EXPECT_EQ(next(pair.a, pair.b) & (LaneChange::kReadable | LaneChange::kTurn),
+            LaneChange::kReadable | LaneChange::kTurn);
   pair.b.follow();
   next(pair.b, pair.a);
   pair.a.lane.finish(false);
