@@ -218,7 +218,13 @@ void fall_back_locked(Socket& socket, int fd) {
 void leave_lane(Socket& socket, int fd, bool for_good) {
   Lane& lane = socket.link.end->lane;
   same_lane(socket.link.end->lane, lane);
-  if (socket.tx.route == TxRoute::kLane && (for_good || lane.tx.go_down())) socket.sending_changed(TxRoute::kLanding);
+  bool lands = socket.tx.route == TxRoute::kLane;
+  if (lands && !for_good) {
+    // A peer that does not yet know of the direction's time on the lane would take what comes twice for new.
+    lane.ring.reap();
+    lands = lane.tx.has_delivered_first() && lane.tx.go_down();
+  }
+  if (lands) socket.sending_changed(TxRoute::kLanding);
   if (for_good) lane.finish(false);
   lane.lands = socket.tx.route == TxRoute::kLanding;
   land(socket, fd);
@@ -227,7 +233,7 @@ void leave_lane(Socket& socket, int fd, bool for_good) {
 bool may_land_now(Lane& lane) {
   constexpr std::size_t kFewBytes = 8192;
   if (lane.ring.unsent() > kFewBytes) return false;
-  return lane.control.sending() == Lane::State::kIdle && !lane.control.broken() && lane.tx.has_delivered_first();
+  return lane.control.sending() == Lane::State::kIdle && !lane.control.broken();
 }
 
 bool land(Socket& socket, int fd, bool now) {

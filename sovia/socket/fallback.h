@@ -28,8 +28,7 @@ void leave_lane(Socket& socket, int fd, bool for_good) SOVIA_TX_LOCKED(socket) S
 // True: the next bytes may go by the kernel. `now`: if they may (may_land_now()), though not all has arrived: the kernel
 // takes the rest too, and the peer drops what it has twice.
 bool land(Socket& socket, int fd, bool now = false) SOVIA_TX_LOCKED(socket) SOVIA_LANE_LOCKED(socket);
-// A direction that lands for a burst, and has little on its way: a peer that reads only later keeps both. One that does not yet
-// know of the direction's time on the lane would take the rest for new.
+// A direction that lands for a burst, and has little on its way: a peer that reads only later keeps both.
 bool may_land_now(Lane& lane) VIADUCT_REQUIRES(lane.lock());
 // The events that the background thread waits for before it calls go_on_falling(): POLLOUT; POLLPRI: it looks again
 // after a while. 0: nothing is left to do.
