@@ -131,8 +131,8 @@ LaneEndpoint* ask_both_to_leave(Socket& socket, int fd, Reason why) {
   const LockGuard lane_guard(end->lane.lock());
   same_lane(end->lane, socket.link.end->lane);
   if (end->lane.greeting.greeted()) {
-    leave_lane(socket, fd, true);
     end->lane.ask_to_leave();
+    leave_lane(socket, fd, true);
   } else {
     // Nothing has gone over the lane, and its other end is not verified to be the peer.
     end->lane.cut();
