@@ -315,13 +315,12 @@ void Socket::release(int fd) {
   if (MessageLayer* const layer = modes.message_layer(); layer != nullptr) layer->before_release();
   link.left_for_good.store(true);
   detach(*this);
+  reset_if_unread(*this, fd);
   bool asked;
   {
     const StreamsGuard both(*this);
     tx.lane_forbidden = true;
     asked = link.stage == LaneStage::kAsked;
-    // The kernel does not know that these bytes are unread, for which TCP resets a connection.
-    if (rx.inherited_left() != 0 && !handoff.may_be_elsewhere && !handoff.is_shared()) reset_connection(*this, fd);
   }
   if (asked && background::cancel(*this)) lane_refused(*this, Reason::kEnd);
   LaneEndpoint* end;
