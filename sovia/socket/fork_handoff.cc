@@ -213,8 +213,7 @@ void reattach(Socket& socket) {
 
 void reset_if_unread(Socket& socket, int fd) {
   const StreamsGuard both(socket);
-  const bool alone = !socket.handoff.may_be_elsewhere && !socket.handoff.is_shared();
-  if (alone && socket.rx.inherited_left() != 0) reset_connection(socket, fd);
+  if (socket.rx.inherited_left() != 0 && socket.handoff.is_alone()) reset_connection(socket, fd);
 }
 
 // There are no other threads.

@@ -333,7 +333,7 @@ void Socket::release(int fd) {
     const bool flushed = send_owed(*this, fd);
     const bool stays = !end_record(*this, fd);
     if (!stays) rx.replace_inherited(nullptr);
-    tx.shut_later = tx.shut_later || stays;
+    tx.shut_later = tx.shut_later || (stays && handoff.is_alone());
     shut_if_due(*this, fd);
     if (!flushed || stays) background::watch_fall(*this, keeper_of(fd));
     end = link.end;
