@@ -72,7 +72,7 @@ Readiness snapshot(Socket& socket, bool sends, int fd) SOVIA_ALL_LOCKED(socket) 
   Readiness now;
   now.reset = socket.reset;
   now.untold = has_untold_reset(socket, fd);
-  now.end_delayed = socket.tx.shut_later.load();
+  now.write_shut = socket.tx.shut;
   now.has_lane = socket.link.end != nullptr;
   now.had_lanes = socket.link.number.load() != 0;
   now.on_lane = socket.rx.on_lane;
@@ -89,7 +89,6 @@ Readiness snapshot(Socket& socket, bool sends, int fd) SOVIA_ALL_LOCKED(socket) 
   now.lane_ended = lane.control.receiving() == Lane::State::kEnded;
   now.awaits_lane_end = must_wait_for_lane_end(socket, lane);
   if (!sends) return now;
-  now.write_shut = socket.tx.shut;
   now.lane_room = socket.tx.route == TxRoute::kLane && (lane.tx.has_room() || lane.control.peer_closed());
   now.lands_now = socket.tx.route == TxRoute::kLanding && may_land_now(lane);
   now.lands_soon = lane.control.sending() >= Lane::State::kEnding && !lane.ring.has_unposted();
