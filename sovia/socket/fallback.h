@@ -56,6 +56,9 @@ void after_send_of_owed(Socket& socket, ssize_t& bytes) SOVIA_TX_LOCKED(socket);
 // Does the shutdown of the kernel's sending direction that had to wait (TxStream::shut_later), if nothing is left to be
 // sent before. The lane must not be locked, unless its fallback is done.
 void shut_if_due(Socket& socket, int fd) SOVIA_TX_LOCKED(socket);
+// Where both directions have been shut, and the kernel's end is sent later: bytes that the kernel takes meanwhile reset the
+// connection then, as those do that it gets behind its end.
+void accept_no_more(Socket& socket, int fd) SOVIA_BOTH_LOCKED(socket);
 // Makes the background thread watch the socket until its fallback is complete.
 void be_watched(Socket& socket);
 

@@ -304,6 +304,7 @@ int Socket::shut_stream(int fd, int how) {
       }
     }
     refuse_data_if_shut(*this);
+    accept_no_more(*this, fd);
   }
   if (!later && (result = libc::shutdown(fd, how)) != 0) error = errno;
   changed(POLLIN | POLLOUT | kRouteChange);  // an edge, as with TCP
@@ -347,7 +348,7 @@ void Socket::release(int fd) {
     // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane.
     const bool unsent = end->lane.ring.unsent() != 0 && !fallback.done;
     if (unsent && !resets) end->keeper.store(keeper_of(fd));
-    end->lane.rx.refuse_data(true);
+    end->lane.rx.refuse_data();
     end->lane.rx.close_reading();
     tx.shut = true;
     if (tx.route == TxRoute::kLane) sending_changed(TxRoute::kLanding);
