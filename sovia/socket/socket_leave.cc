@@ -341,10 +341,10 @@ void Socket::release(int fd) {
     if (end == nullptr) return;
     socklen_t length = sizeof linger;
     libc::getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &length);
-    const LockGuard lane_guard(end->lane.lock());
-    settle_receiving(end->lane);
     // TCP resets a connection that is closed before all was read.
-    resets = reset || end->lane.rx.unread() != 0 || end->lane.rx.has_refused() || (linger.l_onoff != 0 && linger.l_linger == 0);
+    resets = reset || unread_locked(fd) != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
+    const LockGuard lane_guard(end->lane.lock());
+    resets = resets || end->lane.rx.has_refused();
     // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane.
     const bool unsent = end->lane.ring.unsent() != 0 && !fallback.done;
     if (unsent && !resets) end->keeper.store(keeper_of(fd));
