@@ -292,11 +292,14 @@ void learn(const LaneEndpoint& end) {
 void close_kept_descriptor(LaneEndpoint& end) {
   const int kept = end.keeper.exchange(-1);
   if (kept < 0) return;
-  bool confirmed;
+  bool confirmed, delivered;
   {
     const LockGuard guard(end.lane.lock());
     confirmed = end.lane.control.sending() == Lane::State::kEnded;
+    delivered = end.lane.control.has_delivered_end();
   }
+  // The peer may have sent by the kernel meanwhile, which close() answers with a reset. The end comes first, as with TCP.
+  if (delivered) libc::shutdown(kept, SHUT_WR);
   // The confirmation should have woken this thread. A lane that the timer finds confirmed is counted.
   if (confirmed && state().timer_expired) counters::add(Counter::kTimedEnds);
   own_descriptors::release(kept);

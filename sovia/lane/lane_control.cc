@@ -60,7 +60,11 @@ void LaneControl::post_pending() {
     wants_fin_ack_ = false;
     fin_ack_at_ = ring_.control_posted() - 1;
   }
-  if (wants_finish_ && sender_.has_begun() && !ring_.has_unposted() &&
+  // LEAVE asks for an acknowledgement, and FIN behind it waits for that of the first packet: if the lane broke with both on their
+  // way, no peer could tell new bytes from old ones.
+  const bool first_on_way = ring_.posted() > first_at_ && ring_.completed() <= first_at_;
+  const bool waits = ring_.has_unposted() || (leaves_ && first_on_way);
+  if (wants_finish_ && sender_.has_begun() && !waits &&
       sender_.post(PacketType::kFin, nullptr, 0, finish_closes_ ? kFlagCloses : 0)) {
     wants_finish_ = false;
     fin_at_ = ring_.control_posted() - 1;

@@ -55,7 +55,12 @@ class LaneControl {
 
   // ------------------------------------------------------------------ the direction from here
   State sending() const { return sending_; }
-  void set_up(bool up) { sending_ = up ? State::kUp : State::kIdle; }
+  void set_up(bool up) {
+    sending_ = up ? State::kUp : State::kIdle;
+    if (up) first_at_ = ring_.filled();
+  }
+  // The first data packet since set_up(true).
+  std::uint64_t first_at() const { return first_at_; }
   // FIN follows when all data has been posted. False: it did not, or has, already.
   bool finish(bool closes);
   // FIN has been sent, and may have reached the peer.
@@ -125,6 +130,7 @@ class LaneControl {
   bool reading_closed_ = false;
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, misses_ = false;
   std::optional<std::uint32_t> slower_for_ms_;
+  std::uint64_t first_at_ = 0;
   std::uint64_t fin_at_ = kNotPosted, fin_ack_at_ = kNotPosted, leave_at_ = kNotPosted;
   bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false, leave_closes_ = false;
 };

@@ -148,8 +148,7 @@ std::uint64_t LaneRx::number_in(std::uint32_t place, std::uint32_t bytes) {
 }
 
 bool LaneRx::refuses(std::uint32_t place, std::uint32_t bytes, std::uint32_t flags) {
-  const bool goes_on_by_kernel = flags == kFlagDown;
-  if (refusal_ == Refusal::kNone || (goes_on_by_kernel && closes_)) return false;
+  if (refusal_ == Refusal::kNone || flags == kFlagDown) return false;
   refusal_ = Refusal::kDone;
   if (flags == kFlagFirst) refused_first_ = number_in(place, bytes);
   return true;

@@ -60,11 +60,10 @@ class LaneRx {
   std::size_t discard(std::size_t bytes);
   // The program will not read any more: the lane drops what is unread, and what comes if it does not refuse that.
   void close_reading();
-  // The program has shut both directions down, or closed: data that comes now is answered with a reset, as by TCP.
-  // If it `closes`, the kernel answers so to what the peer sends there.
-  void refuse_data(bool closes = false) {
+  // The program has shut both directions down, or closed: data that comes now is answered with a reset, as by TCP. The
+  // kernel answers so to what the peer sends there.
+  void refuse_data() {
     if (refusal_ == Refusal::kNone) refusal_ = Refusal::kOfData;
-    closes_ |= closes;
   }
   // Whether data has come then, and first()'s answer for it.
   bool has_refused() const { return refusal_ == Refusal::kDone; }
@@ -93,7 +92,7 @@ class LaneRx {
   unsigned take_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct);
   // Whether a packet with kFlagFirst has a number that can be.
   bool is_plausible(std::uint32_t place, std::uint32_t bytes) { return number_in(place, bytes) <= kMostKernelBytes; }
-  // Data has come, or is said to come by the kernel. True: it is refused.
+  // Data has come. True: it is refused.
   bool refuses(std::uint32_t place, std::uint32_t bytes, std::uint32_t flags);
   // No later packet goes to the reader's memory. True: the next packet for arrived() lies there already.
   bool close_direct();
@@ -131,7 +130,6 @@ class LaneRx {
   bool faulted_ = false;
   Refusal refusal_ = Refusal::kNone;
   std::optional<std::uint64_t> refused_first_;
-  bool closes_ = false;
   Direct direct_ = Direct::kNone;
   DirectNumber direct_number_ = kNoDirect;  // of the reader that began last
   std::uint32_t direct_bytes_ = 0, last_packet_ = 0;

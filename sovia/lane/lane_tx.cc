@@ -19,7 +19,6 @@ bool LaneTx::go_up(std::uint64_t kernel_bytes) {
   if (control_.sending() != State::kIdle || sender_.broken() || ring_.unsent() != 0 || ring_.has_unposted()) return false;
   control_.set_up(true);
   first_ = {htobe64(kernel_bytes)};
-  first_at_ = ring_.filled();
   has_begun_ = false;
   bytes_before_ = ring_.bytes_completed();
   return true;
@@ -29,7 +28,7 @@ bool LaneTx::go_down() {
   if (control_.sending() != State::kUp) return true;
   corked_ = false;
   // Nothing has been sent since go_up(), so there is nothing to say.
-  if (ring_.filled() != first_at_) {
+  if (ring_.filled() != control_.first_at()) {
     if (ring_.is_full()) ring_.reap();
     if (ring_.is_full()) return false;
     pump(true);
@@ -131,7 +130,7 @@ std::size_t LaneTx::write(const iovec* pieces, std::size_t count, std::size_t sk
 }
 
 bool LaneTx::write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t& ticket) {
-  if (control_.sending() != State::kUp || sender_.broken() || ring_.filled() == first_at_) return false;
+  if (control_.sending() != State::kUp || sender_.broken() || ring_.filled() == control_.first_at()) return false;
   pump(true);
   ring_.reap();
   if (ring_.has_unposted() || credits_.given() == 0 || ring_.is_full()) return false;
@@ -166,7 +165,7 @@ void LaneTx::pump(bool push) {
 
 void LaneTx::post_next() {
   const std::uint64_t at = ring_.posted();
-  const std::uint32_t flags = at == down_at_ ? kFlagDown : at == first_at_ ? kFlagFirst : 0;
+  const std::uint32_t flags = at == down_at_ ? kFlagDown : at == control_.first_at() ? kFlagFirst : 0;
   const std::uint32_t packet = immediate(PacketType::kData, sender_.take_credits(PacketType::kData), flags);
   if (!ring_.post_next(packet, flags == kFlagFirst ? &first_ : nullptr)) return sender_.fail();
   if (flags == kFlagFirst) has_begun_ = true;

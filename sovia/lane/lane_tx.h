@@ -23,9 +23,9 @@ class LaneTx {
   // The kernel is to go on: the lane says so behind all data. False: there is no room to say it.
   bool go_down();
   // Whether it has, since go_up().
-  bool has_gone_down() const { return down_at_ >= first_at_ && down_at_ < ring_.filled(); }
+  bool has_gone_down() const { return down_at_ >= control_.first_at() && down_at_ < ring_.filled(); }
   // The packet that says where the direction has come to the lane has reached the peer.
-  bool has_delivered_first() const { return has_begun_ && ring_.completed() > first_at_; }
+  bool has_delivered_first() const { return has_begun_ && ring_.completed() > control_.first_at(); }
   // Bytes since go_up() that have reached the peer.
   std::uint64_t bytes_delivered() const { return ring_.bytes_completed() - bytes_before_; }
   // Copies as much as there is room for and sends what may go. `combine`: small data may wait for more data, or until
@@ -63,7 +63,9 @@ class LaneTx {
  private:
   void post_next();
   // The bytes that the last packet may have.
-  std::uint32_t most_of_last() const { return ring_.filled() == first_at_ + 1 ? kChunkBytes - sizeof(First) : kChunkBytes; }
+  std::uint32_t most_of_last() const {
+    return ring_.filled() == control_.first_at() + 1 ? kChunkBytes - sizeof(First) : kChunkBytes;
+  }
   bool may_begin() const;
   bool may_join(const iovec* pieces, std::size_t count, std::size_t skip, bool combines);
   bool begin_packet();
@@ -80,7 +82,6 @@ class LaneTx {
   bool tells_of_more_ = false;  // the transport knows that data is held back
   bool has_begun_ = false;      // the first packet since go_up() has been posted
   First first_{};
-  std::uint64_t first_at_ = 0;  // the packet that has it
   std::uint64_t down_at_ = ~std::uint64_t{0};  // the packet that says that the kernel goes on
   std::uint64_t bytes_before_ = 0;             // completed before go_up()
   std::uint32_t joined_ = 0;  // writes that joined a packet

@@ -59,6 +59,7 @@ void leave_and_share(HeldSockets& held, Reason why) {
     await_kernel(*one.socket, one.fd);
     if (why == Reason::kExec) await_record(*one.socket, one.fd, now + Socket::kRecordNs);
     share(*one.socket, one.fd);
+    refresh_watchers(*one.socket);  // while no other process can have changed the set
   }
 }
 

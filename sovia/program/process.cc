@@ -44,6 +44,7 @@ void finish() {
   background::farewell();
   table::for_each([](int fd, Socket& socket) {
     detach(socket);
+    reset_if_unread(socket, fd);
     table::closing(fd);
   });
 }

@@ -44,6 +44,7 @@ class ConnectionReset {
   int error() const { return error_.load(); }
   // The kernel has the error too, which it returns once, to whichever process asks first.
   void is_with_kernel() { with_kernel_.store(true); }
+  bool was_with_kernel() const { return with_kernel_.load(); }
   // The error for the first call that meets the reset, as with TCP; then `once_told`. `of_kernel`: the error that the
   // kernel has just returned, or 0.
   Attempt fail(Attempt once_told, int of_kernel) {

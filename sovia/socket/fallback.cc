@@ -62,16 +62,14 @@ Attempt tell_reset(Socket& socket, int fd, Attempt once_told, std::size_t part) 
 
 namespace {
 
-// Moves the kernel's bytes that come before the lane's to memory, as the reset drops what the kernel has. They are read
-// before the reset is told.
-void keep_unread(Socket& socket, int fd, Lane& lane) SOVIA_BOTH_LOCKED(socket) VIADUCT_REQUIRES(lane.lock()) {
-  if (socket.reset || socket.rx.on_lane || socket.rx.record().is_expected()) return;
+std::uint64_t unread_in_kernel(int fd) {
   int unread = 0;
-  if (libc::ioctl(fd, SIOCINQ, &unread) != 0 || unread <= 0) return;
-  std::size_t bytes = static_cast<std::size_t>(unread);
-  for (const auto first : {lane.rx.first(), lane.rx.refused_first()}) {
-    if (first) bytes = std::min<std::uint64_t>(bytes, *first - std::min(*first, socket.rx.kernel_read));
-  }
+  return libc::ioctl(fd, SIOCINQ, &unread) == 0 && unread > 0 ? static_cast<std::uint64_t>(unread) : 0;
+}
+
+// Moves the kernel's next bytes to memory, as the reset drops what the kernel has. They are read before the reset is told.
+void keep_unread(Socket& socket, int fd, std::size_t bytes) SOVIA_BOTH_LOCKED(socket) {
+  if (socket.reset || socket.rx.on_lane || socket.rx.record().is_expected() || bytes == 0) return;
   const std::size_t rest = socket.rx.inherited_left();
   InheritedBytes* const kept = make_inherited_bytes(rest + bytes);
   if (kept == nullptr) return;
@@ -83,13 +81,17 @@ void keep_unread(Socket& socket, int fd, Lane& lane) SOVIA_BOTH_LOCKED(socket) V
   socket.rx.replace_inherited(kept);
   counters::add(Counter::kBytesReceivedKernel, read);
   socket.rx.kernel_read += read;
-  socket.settle_receiving(lane);
 }
 
 // Resets the connection because this end can't send all that it has to. Received bytes stay.
 void reset_sending(Socket& socket, int fd, Lane& lane) SOVIA_BOTH_LOCKED(socket) VIADUCT_REQUIRES(lane.lock()) {
   const int before = errno;
-  keep_unread(socket, fd, lane);
+  std::uint64_t bytes = unread_in_kernel(fd);
+  for (const auto first : {lane.rx.first(), lane.rx.refused_first()}) {
+    if (first) bytes = std::min(bytes, *first - std::min(*first, socket.rx.kernel_read));
+  }
+  keep_unread(socket, fd, bytes);
+  socket.settle_receiving(lane);
   errno = before;
   const bool has_all = lane.control.receiving() == Lane::State::kEnded || (!socket.rx.on_lane && !lane.control.misses());
   const bool ended = has_kernel_failed(fd) ? has_end_before_error(fd, socket.rx.kernel_read) : !may_get_more(fd);
@@ -218,7 +220,13 @@ void fall_back_locked(Socket& socket, int fd) {
 void leave_lane(Socket& socket, int fd, bool for_good) {
   Lane& lane = socket.link.end->lane;
   same_lane(socket.link.end->lane, lane);
-  if (socket.tx.route == TxRoute::kLane && (for_good || lane.tx.go_down())) socket.sending_changed(TxRoute::kLanding);
+  bool lands = socket.tx.route == TxRoute::kLane;
+  if (lands && !for_good) {
+    // A peer that does not yet know of the direction's time on the lane would take what comes twice for new.
+    lane.ring.reap();
+    lands = lane.tx.has_delivered_first() && lane.tx.go_down();
+  }
+  if (lands) socket.sending_changed(TxRoute::kLanding);
   if (for_good) lane.finish(false);
   lane.lands = socket.tx.route == TxRoute::kLanding;
   land(socket, fd);
@@ -227,7 +235,7 @@ void leave_lane(Socket& socket, int fd, bool for_good) {
 bool may_land_now(Lane& lane) {
   constexpr std::size_t kFewBytes = 8192;
   if (lane.ring.unsent() > kFewBytes) return false;
-  return lane.control.sending() == Lane::State::kIdle && !lane.control.broken() && lane.tx.has_delivered_first();
+  return lane.control.sending() == Lane::State::kIdle && !lane.control.broken();
 }
 
 bool land(Socket& socket, int fd, bool now) {
@@ -367,12 +375,31 @@ bool record_would_reset(Socket& socket, int fd) SOVIA_BOTH_LOCKED(socket) {
 
 }  // namespace
 
+void accept_no_more(Socket& socket, int fd) {
+  if (!socket.rx.shut || !socket.tx.shut_later || socket.rx.record().is_expected()) return;
+  if (!socket.rx.kernel_end) socket.rx.kernel_end = socket.rx.kernel_read + unread_in_kernel(fd);
+}
+
+namespace {
+
+// True: the kernel has taken bytes since accept_no_more(), and the connection is reset because of them.
+bool refuse_late_bytes(Socket& socket, int fd) SOVIA_BOTH_LOCKED(socket) {
+  if (!socket.rx.kernel_end || socket.tx.shut_later || socket.reset) return false;
+  const std::uint64_t end = *std::exchange(socket.rx.kernel_end, {});
+  if (socket.rx.kernel_read + unread_in_kernel(fd) <= end) return false;
+  keep_unread(socket, fd, end - std::min(end, socket.rx.kernel_read));
+  reset_connection(socket, fd);
+  return true;
+}
+
+}  // namespace
+
 short falling(Socket& socket) {
   const StreamsGuard both(socket);
   if (socket.reset) socket.tx.owed.drop();
   int wanted = 0;
   if (!socket.reset && socket.rx.record().is_expected()) wanted |= POLLIN;
-  if (socket.tx.shut_later && !socket.reset) wanted |= POLLPRI;
+  if ((socket.tx.shut_later || socket.rx.kernel_end) && !socket.reset) wanted |= POLLPRI;
   if (!socket.tx.owed.empty()) wanted |= socket.tx.owed.waits() ? POLLPRI : POLLOUT;
   if (wanted == 0) socket.fallback.watched = false;
   return static_cast<short>(wanted);
@@ -394,7 +421,8 @@ void go_on_falling(Socket& socket, int fd) {
     const bool expects = socket.rx.record().is_expected() && !socket.reset;
     const bool received = expects && (socket.closed() ? end_record(socket, fd) : take_record(socket, fd));
     shut_if_due(socket, fd);
-    if (!sent && !received) return;
+    const bool refused = refuse_late_bytes(socket, fd);
+    if (!sent && !received && !refused) return;
     drop_if_read(socket);
   }
   socket.routes_changed();

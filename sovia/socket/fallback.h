@@ -28,8 +28,7 @@ void leave_lane(Socket& socket, int fd, bool for_good) SOVIA_TX_LOCKED(socket) S
 // True: the next bytes may go by the kernel. `now`: if they may (may_land_now()), though not all has arrived: the kernel
 // takes the rest too, and the peer drops what it has twice.
 bool land(Socket& socket, int fd, bool now = false) SOVIA_TX_LOCKED(socket) SOVIA_LANE_LOCKED(socket);
-// A direction that lands for a burst, and has little on its way: a peer that reads only later keeps both. One that does not yet
-// know of the direction's time on the lane would take the rest for new.
+// A direction that lands for a burst, and has little on its way: a peer that reads only later keeps both.
 bool may_land_now(Lane& lane) VIADUCT_REQUIRES(lane.lock());
 // The events that the background thread waits for before it calls go_on_falling(): POLLOUT; POLLPRI: it looks again
 // after a while. 0: nothing is left to do.
@@ -57,6 +56,9 @@ void after_send_of_owed(Socket& socket, ssize_t& bytes) SOVIA_TX_LOCKED(socket);
 // Does the shutdown of the kernel's sending direction that had to wait (TxStream::shut_later), if nothing is left to be
 // sent before. The lane must not be locked, unless its fallback is done.
 void shut_if_due(Socket& socket, int fd) SOVIA_TX_LOCKED(socket);
+// Where both directions have been shut, and the kernel's end is sent later: bytes that the kernel takes meanwhile reset the
+// connection then, as those do that it gets behind its end.
+void accept_no_more(Socket& socket, int fd) SOVIA_BOTH_LOCKED(socket);
 // Makes the background thread watch the socket until its fallback is complete.
 void be_watched(Socket& socket);
 

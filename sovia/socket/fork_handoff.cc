@@ -211,6 +211,11 @@ void reattach(Socket& socket) {
   socket.handoff.holders->count.fetch_add(1);
 }
 
+void reset_if_unread(Socket& socket, int fd) {
+  const StreamsGuard both(socket);
+  if (socket.rx.inherited_left() != 0 && socket.handoff.is_alone()) reset_connection(socket, fd);
+}
+
 // There are no other threads.
 void after_fork_in_child(Socket& socket) VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   renew(socket.rx.lock);

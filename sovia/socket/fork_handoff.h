@@ -30,6 +30,9 @@ void inherit_loss(Socket& socket, int fd) SOVIA_UNLOCKED;
 // the socket. A second call does no harm. Undone by reattach().
 void detach(Socket& socket) SOVIA_UNLOCKED;
 void reattach(Socket& socket) SOVIA_UNLOCKED;
+// This process, which has detached from the socket, closes it. Resets the connection, as TCP does, if no other process has it
+// and bytes are unread of which the kernel does not know.
+void reset_if_unread(Socket& socket, int fd) SOVIA_UNLOCKED;
 
 }  // namespace viaduct::sovia
 

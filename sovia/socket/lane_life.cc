@@ -198,7 +198,7 @@ bool finish_lane(Socket& socket) {
   Lane& lane = socket.link.end->lane;
   const LockGuard lane_guard(lane.lock());
   if (lane.rx.unread() != 0 && !socket.closed() && !socket.handoff.is_shared()) return false;
-  lane.rx.refuse_data(true);
+  lane.rx.refuse_data();
   lane.rx.close_reading();
   lane.finish(true);
   return true;

@@ -23,7 +23,7 @@ short Readiness::to_ask(short wanted) const {
     ask |= POLLRDHUP;  // so that to_tell() can tell the end from data
   }
   // With the peer's end it is a hangup, of which the kernel does not know yet.
-  if (end_delayed && (!on_lane || lane_ended)) ask |= POLLRDHUP;
+  if (write_shut && (!on_lane || lane_ended)) ask |= POLLRDHUP;
   if ((sending != TxRoute::kKernel && !lands_now) || reset) ask = without(ask, kOut);
   return ask;
 }
@@ -60,7 +60,7 @@ short Readiness::tell_writing(short says) const {
 short Readiness::to_tell(short wanted, short kernel_says) const {
   if (reset) return static_cast<short>((kIn | kOut | kEnd | (untold ? POLLERR : 0)) & (wanted | POLLERR | POLLHUP));
   short says = tell_reading(kernel_says);
-  if (end_delayed && (says & POLLRDHUP) != 0) says |= POLLHUP;
+  if (write_shut && (says & POLLRDHUP) != 0) says |= POLLHUP;
   if ((wanted & kOut) != 0) says = tell_writing(says);
   // A reset is always reported: a receive meets it behind the unread bytes of the lane.
   if ((kernel_says & POLLERR) != 0 && (kernel_says & POLLHUP) != 0) says |= POLLHUP;

@@ -12,7 +12,7 @@ struct Readiness {
   bool has_lane = false;
   bool had_lanes = false;   // the connection has a lane or has had one
 
-  bool end_delayed = false; // this direction is shut down, and the kernel is yet to send its end
+  bool write_shut = false;  // this direction is shut down, and the kernel may have yet to send its end
 
   // --- receiving
   bool on_lane = false;         // the lane has the next bytes, or will have
@@ -27,7 +27,6 @@ struct Readiness {
 
   // --- sending; needed only for POLLOUT
   TxRoute sending = TxRoute::kKernel;
-  bool write_shut = false;
   bool lane_broken = false;
   bool lane_room = false;       // a send would not wait
   bool lands_soon = false;      // nothing but the lane's end is awaited before the kernel sends

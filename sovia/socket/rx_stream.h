@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "sovia/process/lock.h"
 #include "sovia/process/lock_order.h"
@@ -54,6 +55,7 @@ struct RxStream {
   // Bytes read from the kernel so far, records too, as far as it is known. Counted here, as the kernel's own figures leave
   // out urgent bytes that have come since.
   std::uint64_t kernel_read VIADUCT_GUARDED_BY(lock) = 0;
+  std::optional<std::uint64_t> kernel_end VIADUCT_GUARDED_BY(lock);  // the kernel's bytes behind it are refused
   bool read_known VIADUCT_GUARDED_BY(either_stream);  // `kernel_read` is right
   bool early_end VIADUCT_GUARDED_BY(lock) = false;  // the kernel's stream has ended before the lane's
   // The kernel's end came before the peer could begin with the lane: it is the connection's.

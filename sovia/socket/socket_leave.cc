@@ -131,8 +131,8 @@ LaneEndpoint* ask_both_to_leave(Socket& socket, int fd, Reason why) {
   const LockGuard lane_guard(end->lane.lock());
   same_lane(end->lane, socket.link.end->lane);
   if (end->lane.greeting.greeted()) {
-    leave_lane(socket, fd, true);
     end->lane.ask_to_leave();
+    leave_lane(socket, fd, true);
   } else {
     // Nothing has gone over the lane, and its other end is not verified to be the peer.
     end->lane.cut();
@@ -304,6 +304,7 @@ int Socket::shut_stream(int fd, int how) {
       }
     }
     refuse_data_if_shut(*this);
+    accept_no_more(*this, fd);
   }
   if (!later && (result = libc::shutdown(fd, how)) != 0) error = errno;
   changed(POLLIN | POLLOUT | kRouteChange);  // an edge, as with TCP
@@ -315,13 +316,12 @@ void Socket::release(int fd) {
   if (MessageLayer* const layer = modes.message_layer(); layer != nullptr) layer->before_release();
   link.left_for_good.store(true);
   detach(*this);
+  reset_if_unread(*this, fd);
   bool asked;
   {
     const StreamsGuard both(*this);
     tx.lane_forbidden = true;
     asked = link.stage == LaneStage::kAsked;
-    // The kernel does not know that these bytes are unread, for which TCP resets a connection.
-    if (rx.inherited_left() != 0 && !handoff.may_be_elsewhere && !handoff.is_shared()) reset_connection(*this, fd);
   }
   if (asked && background::cancel(*this)) lane_refused(*this, Reason::kEnd);
   LaneEndpoint* end;
@@ -334,21 +334,21 @@ void Socket::release(int fd) {
     const bool flushed = send_owed(*this, fd);
     const bool stays = !end_record(*this, fd);
     if (!stays) rx.replace_inherited(nullptr);
-    tx.shut_later = tx.shut_later || stays;
+    tx.shut_later = tx.shut_later || (stays && handoff.is_alone());
     shut_if_due(*this, fd);
     if (!flushed || stays) background::watch_fall(*this, keeper_of(fd));
     end = link.end;
     if (end == nullptr) return;
     socklen_t length = sizeof linger;
     libc::getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &length);
-    const LockGuard lane_guard(end->lane.lock());
-    settle_receiving(end->lane);
     // TCP resets a connection that is closed before all was read.
-    resets = reset || end->lane.rx.unread() != 0 || end->lane.rx.has_refused() || (linger.l_onoff != 0 && linger.l_linger == 0);
+    resets = reset || unread_locked(fd) != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
+    const LockGuard lane_guard(end->lane.lock());
+    resets = resets || end->lane.rx.has_refused();
     // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane.
     const bool unsent = end->lane.ring.unsent() != 0 && !fallback.done;
     if (unsent && !resets) end->keeper.store(keeper_of(fd));
-    end->lane.rx.refuse_data(true);
+    end->lane.rx.refuse_data();
     end->lane.rx.close_reading();
     tx.shut = true;
     if (tx.route == TxRoute::kLane) sending_changed(TxRoute::kLanding);

@@ -61,11 +61,18 @@ short without_record(int fd, short kernel_says) {
   return libc::poll(&now, 1, 0) < 0 ? kernel_says : now.revents;
 }
 
-Readiness snapshot(Socket& socket, bool sends) SOVIA_ALL_LOCKED(socket) {
+// Whether a reset is known that no call has told of. Another process may have told of one that the kernel had.
+bool has_untold_reset(const Socket& socket, int fd) {
+  if (!socket.reset) return socket.reset.is_untold();
+  const bool others_told = socket.reset.was_with_kernel() && fd >= 0 && !has_kernel_failed(fd);
+  return !socket.reset.is_told() && !others_told;
+}
+
+Readiness snapshot(Socket& socket, bool sends, int fd) SOVIA_ALL_LOCKED(socket) {
   Readiness now;
   now.reset = socket.reset;
-  now.untold = socket.reset ? !socket.reset.is_told() : socket.reset.is_untold();
-  now.end_delayed = socket.tx.shut_later.load();
+  now.untold = has_untold_reset(socket, fd);
+  now.write_shut = socket.tx.shut;
   now.has_lane = socket.link.end != nullptr;
   now.had_lanes = socket.link.number.load() != 0;
   now.on_lane = socket.rx.on_lane;
@@ -82,7 +89,6 @@ Readiness snapshot(Socket& socket, bool sends) SOVIA_ALL_LOCKED(socket) {
   now.lane_ended = lane.control.receiving() == Lane::State::kEnded;
   now.awaits_lane_end = must_wait_for_lane_end(socket, lane);
   if (!sends) return now;
-  now.write_shut = socket.tx.shut;
   now.lane_room = socket.tx.route == TxRoute::kLane && (lane.tx.has_room() || lane.control.peer_closed());
   now.lands_now = socket.tx.route == TxRoute::kLanding && may_land_now(lane);
   now.lands_soon = lane.control.sending() >= Lane::State::kEnding && !lane.ring.has_unposted();
@@ -120,7 +126,7 @@ short Socket::ask_kernel(short wanted) {
   const bool sends = (wanted & kOut) != 0;
   const SnapshotLocks locks(*this, sends);
   if (link.end != nullptr && !reset) advance(*this, sends);
-  return snapshot(*this, sends).to_ask(wanted);
+  return snapshot(*this, sends, -1).to_ask(wanted);
 }
 
 bool Socket::kernel_knows_all() {
@@ -154,7 +160,7 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
   }
   const bool takes = rx.record().is_expected() && (kernel_says & (kIn | POLLRDHUP | POLLHUP)) != 0 && fd >= 0 && !reset;
   if (takes && take_record(*this, fd)) kernel_says = without_record(fd, kernel_says);
-  Readiness now = snapshot(*this, sends);
+  Readiness now = snapshot(*this, sends, fd);
   if (now.awaits_lane_end && (kernel_says & POLLRDHUP) != 0) now.kernel_unread = kernel_has_data(fd);
   const short told = now.to_tell(wanted, kernel_says);
   // The peer may be waiting for small data that is held back here: it is sent.

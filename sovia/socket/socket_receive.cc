@@ -135,7 +135,7 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
     drop_if_read(socket);
   }
   // A receive that has a part leaves the kernel's error to the next one, which may be another process's.
-  if (skip != 0 && socket.handoff.is_shared() && has_only_error(fd)) return Attempt::kDone;
+  if (skip != 0 && !socket.handoff.is_alone() && has_only_error(fd)) return Attempt::kDone;
   // The kernel would step over the mark. A receive that has a part ends there, as with TCP.
   if (skip != 0 && is_at_mark(fd)) return Attempt::kDone;
   const std::uint64_t limit = kernel_limit(socket, fd);

@@ -146,7 +146,7 @@ Attempt send_in_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t 
     if (const Attempt told = untold_reset(socket); told != Attempt::kDone) return told;
   }
   // A send with a part leaves the kernel's error to the next call, which may be another process's.
-  if (skip != 0 && socket.handoff.is_shared() && has_kernel_failed(fd)) return Attempt::kFailed;
+  if (skip != 0 && !socket.handoff.is_alone() && has_kernel_failed(fd)) return Attempt::kFailed;
   OwedBytes& owed = socket.tx.owed;
   IovecTail rest(pieces, count, skip, ~0ull, owed.piece());
   bytes = libc::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);

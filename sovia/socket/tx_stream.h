@@ -30,9 +30,9 @@ struct TxStream {
   TxRoute route VIADUCT_GUARDED_BY(lock) = TxRoute::kKernel;
   std::atomic<bool> may_be_on_lane{false};  // a hint for who has not the lock: whether the route is kLane
   bool lane_forbidden VIADUCT_GUARDED_BY(either_stream) = false;
-  bool shut VIADUCT_GUARDED_BY(lock) = false;        // the program has shut the direction down
-  // The kernel's direction is shut when all data sent before has arrived. Read without the lock, too.
-  std::atomic<bool> shut_later{false};
+  // The program has shut the direction down; and the kernel's is shut when all data sent before has arrived. Both are read
+  // without the lock, too.
+  std::atomic<bool> shut{false}, shut_later{false};
   OwedBytes owed VIADUCT_GUARDED_BY(lock);
   std::atomic<std::uint32_t> filled{0};  // calls that have found no more room; increased with the lock held
 };

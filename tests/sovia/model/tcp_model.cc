@@ -125,9 +125,11 @@ std::string Connection::sent(int which, const Send& call, long result) {
     // that the end has come, unless it came with a shutdown before.
     reset_comes(end, here(end.fin) && !peer.closed_shut ? Arrival::kComing : Arrival::kMay);
   } else if (peer.shut_read && peer.shut_write) {
+    // Bytes for which the peer has no room stay here, and no reset answers them.
+    const Arrival how = peer.in.most() > kRoom ? Arrival::kMay : Arrival::kComing;
     peer.in.cut = true;
-    reset_comes(end, Arrival::kComing);
-    reset_comes(peer, Arrival::kComing);
+    reset_comes(end, how);
+    reset_comes(peer, how);
   }
   return {};
 }

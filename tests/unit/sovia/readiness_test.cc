@@ -75,13 +75,13 @@ TEST(Readiness, TellsTheEndOfALaneWithBothEnds) {
 TEST(Readiness, TellsAHangupBeforeTheKernelKnowsOfIt) {
   Readiness state = on_lane();
   state.sending = TxRoute::kKernel;
-  state.end_delayed = true;
+  state.write_shut = true;
   EXPECT_EQ(state.to_ask(POLLIN) & POLLRDHUP, 0);
   EXPECT_EQ(state.to_tell(POLLIN, POLLRDHUP), 0);
   state.lane_ended = true;
   EXPECT_EQ(state.to_ask(POLLIN), POLLRDHUP);
   EXPECT_EQ(state.to_tell(POLLIN, POLLIN | POLLRDHUP) & POLLHUP, POLLHUP);
-  state.end_delayed = false;
+  state.write_shut = false;
   EXPECT_EQ(state.to_tell(POLLIN, POLLIN | POLLRDHUP) & POLLHUP, 0);
 }
 
