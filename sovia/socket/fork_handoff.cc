@@ -1,9 +1,12 @@
 #include "sovia/socket/fork_handoff.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <new>
 
 #include "sovia/lane/tcp_route.h"
@@ -49,6 +52,11 @@ void renew(T& object) {
   new (&object) T;
 }
 
+std::size_t unread_in_kernel(int fd) {
+  int bytes = 0;
+  return libc::ioctl(fd, SIOCINQ, &bytes) == 0 ? static_cast<std::size_t>(std::max(bytes, 0)) : 0;
+}
+
 // The bytes that come next before the record or the end of the lane: the kernel's, then the lane's. `in_kernel`: of the
 // former.
 std::size_t next_bytes(Socket& socket, std::size_t& in_kernel) SOVIA_RX_LOCKED(socket) {
@@ -80,13 +88,16 @@ bool takes_record(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
 
 // Moves unread bytes that this process alone can read to shared memory: the rest of inherited bytes, then what the lane
 // has brought, and the kernel's bytes before.
-void gather_unread(Socket& socket, int fd) SOVIA_BOTH_LOCKED(socket) {
+void gather_unread(Socket& socket, int fd, Gather what = Gather::kAll) SOVIA_BOTH_LOCKED(socket) {
+  const bool waits = what == Gather::kAll;
   if (socket.link.end != nullptr) {
     Lane& lane = socket.link.end->lane;
     for (;;) {
-      if (!takes_record(socket, fd)) reset_connection(socket, fd);
+      if (waits && !takes_record(socket, fd)) reset_connection(socket, fd);
       std::size_t in_kernel;
       const std::size_t bytes = next_bytes(socket, in_kernel);
+      const std::size_t there = waits ? in_kernel : std::min(in_kernel, unread_in_kernel(fd));
+      if (!waits && (socket.rx.record().is_expected() || (in_kernel != 0 && there == 0))) break;
       // A reset drops the kernel's bytes. The lane's can still be read, if none of the kernel's come before them.
       if (bytes == 0 || (socket.reset && !socket.rx.on_lane)) break;
       const std::size_t rest = socket.rx.inherited_left();
@@ -97,7 +108,7 @@ void gather_unread(Socket& socket, int fd) SOVIA_BOTH_LOCKED(socket) {
       }
       const iovec first{gathered->data(), rest};
       std::size_t at = rest != 0 ? read_inherited_bytes(*socket.rx.inherited, &first, 1, 0, false) : 0;
-      const std::size_t got = receive_all(fd, gathered->data() + at, in_kernel);
+      const std::size_t got = receive_all(fd, gathered->data() + at, there);
       at += got;
       socket.rx.kernel_read += got;
       if (got == in_kernel) {
@@ -105,7 +116,7 @@ void gather_unread(Socket& socket, int fd) SOVIA_BOTH_LOCKED(socket) {
         socket.settle_receiving(lane);
         const iovec all{gathered->data() + at, bytes - got};
         at += lane.rx.read(&all, 1, 0, false);
-      } else {
+      } else if (got != there) {
         reset_connection(socket, fd);
       }
       gathered->set_bytes(at);
@@ -161,9 +172,9 @@ void fork_failed(Socket& socket) {
   if (socket.handoff.holders != nullptr) socket.handoff.holders->count.fetch_sub(1);
 }
 
-void gather(Socket& socket, int fd) {
+void gather(Socket& socket, int fd, Gather what) {
   const StreamsGuard both(socket);
-  gather_unread(socket, fd);
+  gather_unread(socket, fd, what);
 }
 
 int export_unread(Socket& socket, int fd) {

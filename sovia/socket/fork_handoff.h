@@ -16,8 +16,10 @@ bool is_shared(Socket& socket) SOVIA_UNLOCKED;
 // To be called in the child for every socket. No other thread exists there.
 void after_fork_in_child(Socket& socket);
 
-// Moves unread bytes that come before the kernel's to memory of the socket's own. The lane has been left.
-void gather(Socket& socket, int fd) SOVIA_UNLOCKED;
+// Moves unread bytes that come before the kernel's to memory of the socket's own. kAll: the lane has been left, and bytes of
+// the kernel's that come before the lane's are waited for.
+enum class Gather : std::uint8_t { kAll, kWhatIsThere };
+void gather(Socket& socket, int fd, Gather what = Gather::kAll) SOVIA_UNLOCKED;
 // To be called before another program or process gets the descriptor, when the lane has been left. Returns the file
 // with the unread bytes that come before the kernel's; -1: there is none.
 int export_unread(Socket& socket, int fd) SOVIA_UNLOCKED;

@@ -88,21 +88,20 @@ bool has_ended(Socket& socket, int fd) {
   return libc::poll(&kernel_fd, 1, 0) > 0;
 }
 
-// A look can't go from one source to another and back: all that has come is moved to one. False: there is one only, or bytes
-// of the kernel's are yet to come between those of the lane.
+// A look can't go from one source to another and back: what is there is moved to one. The kernel has room for more then.
+// False: nothing was moved.
 bool gathers_turns(Socket& socket, int fd) {
+  std::size_t before;
   {
     const RxGuard guard(socket);
     if (socket.link.end == nullptr) return false;
-    Lane& lane = socket.link.end->lane;
-    const LockGuard lane_guard(lane.lock());
-    int unread = 0;
-    libc::ioctl(fd, SIOCINQ, &unread);
-    const std::uint64_t in_kernel = socket.rx.kernel_read + static_cast<std::uint64_t>(std::max(unread, 0));
-    if (!lane.rx.has_turns() || lane.rx.last_first() > in_kernel) return false;
+    const LockGuard lane_guard(socket.link.end->lane.lock());
+    if (!socket.link.end->lane.rx.has_turns()) return false;
+    before = socket.rx.inherited_left();
   }
-  gather(socket, fd);
-  return true;
+  gather(socket, fd, Gather::kWhatIsThere);
+  const RxGuard guard(socket);
+  return socket.rx.inherited_left() != before;
 }
 
 // How many bytes of the kernel's come next: no more than there were before a look at what the lane has brought. It may have
