@@ -292,14 +292,11 @@ void learn(const LaneEndpoint& end) {
 void close_kept_descriptor(LaneEndpoint& end) {
   const int kept = end.keeper.exchange(-1);
   if (kept < 0) return;
-  bool confirmed, delivered;
+  bool confirmed;
   {
     const LockGuard guard(end.lane.lock());
     confirmed = end.lane.control.sending() == Lane::State::kEnded;
-    delivered = end.lane.control.has_delivered_end();
   }
-  // The peer may have sent by the kernel meanwhile, which close() answers with a reset. The end comes first, as with TCP.
-  if (delivered) libc::shutdown(kept, SHUT_WR);
   // The confirmation should have woken this thread. A lane that the timer finds confirmed is counted.
   if (confirmed && state().timer_expired) counters::add(Counter::kTimedEnds);
   own_descriptors::release(kept);
@@ -448,17 +445,16 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     falls = end.lane.control.is_lost() || end.lane.rx.has_refused();
   }
   if (falls && !has_fallen(*end.socket, end)) fall_back(end);
-  bool over, lost, delivered;
+  bool over, lost, delivered, done;
   {
     const LockGuard guard(end.lane.lock());
     end.lane.poll();
     delivered = end.lane.control.has_delivered_end();
     // A closed socket drops all that the peer sends anyway.
-    const bool done = closed && end.lane.control.is_finished();
+    done = closed && end.lane.control.is_finished();
     over = done || end.lane.control.over();
     // A broken lane is not lost if this end is done, or the peer was done first and has disconnected the VI.
     lost = !done && end.lane.control.is_lost() && !end.lane.control.peer_closed();
-    if (done) end.lane.cut();
     const std::size_t unsent = end.lane.ring.unsent();
     if (!end.closing || unsent != end.last_unsent) {
       end.last_unsent = unsent;
@@ -466,8 +462,18 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     }
     if (end.lane.control.sending() >= Lane::State::kEnding) end.closing = true;
   }
-  // The kernel's connection is closed now, as the peer's program may wait for its end.
-  if (closed && delivered) close_kept_descriptor(end);
+  // The kernel's connection ends now, as the peer's program may wait for its end.
+  if (closed && delivered) libc::shutdown(end.keeper.load(), SHUT_WR);
+  // What the peer has sent meanwhile is refused with a reset: what has come by the lane here, the rest by the kernel.
+  if (done) {
+    end.give_up();
+    bool refused;
+    {
+      const LockGuard guard(end.lane.lock());
+      refused = end.lane.rx.has_refused();
+    }
+    if (refused && !has_fallen(*end.socket, end)) fall_back(end);
+  }
   if (!over && end.closing && closed && now >= end.give_up_at) {
     const LockGuard guard(end.lane.lock());
     end.lane.cut();

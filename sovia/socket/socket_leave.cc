@@ -345,9 +345,11 @@ void Socket::release(int fd) {
     resets = reset || unread_locked(fd) != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
     const LockGuard lane_guard(end->lane.lock());
     resets = resets || end->lane.rx.has_refused();
-    // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane.
+    // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane, and for a reset that
+    // answers what the peer has sent before it knows of the end.
     const bool unsent = end->lane.ring.unsent() != 0 && !fallback.done;
-    if (unsent && !resets) end->keeper.store(keeper_of(fd));
+    const bool may_refuse = end->lane.control.receiving() == Lane::State::kUp && !fallback.done;
+    if ((unsent || may_refuse) && !resets) end->keeper.store(keeper_of(fd));
     end->lane.rx.refuse_data();
     end->lane.rx.close_reading();
     tx.shut = true;
