@@ -330,6 +330,16 @@ void reset_for_foreign_bytes(Socket& socket, int fd) {
   reset_connection(socket, fd, Reason::kUnseen);
 }
 
+namespace {
+
+void shut_reading_if_due(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
+  if (!socket.rx.shut_later || (socket.rx.record().is_expected() && !socket.reset)) return;
+  socket.rx.shut_later = false;
+  libc::shutdown(fd, SHUT_RD);
+}
+
+}  // namespace
+
 bool take_record(Socket& socket, int fd) {
   const int before = std::exchange(errno, 0);
   const ResumeRecord::Take take = socket.rx.record().take(fd, socket.rx.kernel_read);
@@ -337,6 +347,7 @@ bool take_record(Socket& socket, int fd) {
   if (again && socket.handoff.holders != nullptr && reads_no_more(fd)) socket.rx.shut = true;  // another process has done it
   const int error = std::exchange(errno, before);
   if (again) return false;
+  shut_reading_if_due(socket, fd);
   if (take == ResumeRecord::Take::kReset || take == ResumeRecord::Take::kForged) {
     socket.reset.is_caused_by(error);
     reset_connection(socket, fd, take == ResumeRecord::Take::kForged ? Reason::kRecord : Reason::kLost);
@@ -399,7 +410,7 @@ short falling(Socket& socket) {
   if (socket.reset) socket.tx.owed.drop();
   int wanted = 0;
   if (!socket.reset && socket.rx.record().is_expected()) wanted |= POLLIN;
-  if ((socket.tx.shut_later || socket.rx.kernel_end) && !socket.reset) wanted |= POLLPRI;
+  if ((socket.tx.shut_later || socket.rx.shut_later || socket.rx.kernel_end) && !socket.reset) wanted |= POLLPRI;
   if (!socket.tx.owed.empty()) wanted |= socket.tx.owed.waits() ? POLLPRI : POLLOUT;
   if (wanted == 0) socket.fallback.watched = false;
   return static_cast<short>(wanted);
@@ -420,6 +431,7 @@ void go_on_falling(Socket& socket, int fd) {
     const bool sent = !owed.empty() && !owed.waits() && send_owed(socket, fd);
     const bool expects = socket.rx.record().is_expected() && !socket.reset;
     const bool received = expects && (socket.closed() ? end_record(socket, fd) : take_record(socket, fd));
+    shut_reading_if_due(socket, fd);
     shut_if_due(socket, fd);
     const bool refused = refuse_late_bytes(socket, fd);
     if (!sent && !received && !refused) return;

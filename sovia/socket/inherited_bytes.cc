@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
@@ -181,8 +182,7 @@ int file_of(InheritedBytes*& inherited_bytes) {
   InheritedBytes* const copy = InheritedFiles::make(inherited_bytes->left(), true);
   if (copy == nullptr) return -1;
   move_rest(*inherited_bytes, *copy);
-  free_inherited_bytes(inherited_bytes);
-  inherited_bytes = copy;
+  free_inherited_bytes(std::exchange(inherited_bytes, copy));
   return InheritedFiles::file_of(*copy);
 }
 

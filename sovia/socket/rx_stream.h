@@ -35,8 +35,10 @@ struct RxStream {
   // processes may have them, and the record, too.
   void replace_inherited(InheritedBytes* bytes) VIADUCT_REQUIRES(lock) {
     if (bytes != nullptr && record().is_expected()) record().move_to(bytes->record());
-    if (inherited != nullptr) free_inherited_bytes(inherited);
+    InheritedBytes* const before = inherited;
     set_inherited(bytes);
+    // Last, as another thread may fork at any time, and the child goes on from there.
+    if (before != nullptr) free_inherited_bytes(before);
   }
   void set_inherited(InheritedBytes* bytes) VIADUCT_REQUIRES(lock) {
     inherited = bytes;
@@ -50,6 +52,8 @@ struct RxStream {
   // The unread bytes of the lane are its last, and the record behind it is known.
   bool leaves_lane VIADUCT_GUARDED_BY(lock) = false;
   bool shut VIADUCT_GUARDED_BY(lock) = false;  // the program has shut the direction down
+  // The kernel's part of that waits for the record: behind both shutdowns the kernel would answer it with a reset.
+  bool shut_later VIADUCT_GUARDED_BY(lock) = false;
   // The receive under way has emptied its source: the next bytes have another one.
   bool turns VIADUCT_GUARDED_BY(lock) = false;
   // Bytes read from the kernel so far, records too, as far as it is known. Counted here, as the kernel's own figures leave

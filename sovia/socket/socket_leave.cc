@@ -272,12 +272,16 @@ int Socket::shut_stream(int fd, int how) {
     }
   }
   if (how == SHUT_WR || how == SHUT_RDWR) await_moment_before_close(*this);
-  bool later = false;
+  bool later = false, reads_on = false;
   int result = 0;
   int error = errno;
   {
     const StreamsGuard both(*this);
-    if (how == SHUT_RD || how == SHUT_RDWR) rx.shut = true;
+    if (how == SHUT_RD || how == SHUT_RDWR) {
+      rx.shut = true;
+      reads_on = rx.shut_later = rx.record().is_expected() && !reset && is_connected(fd);
+      if (reads_on) be_watched(*this);
+    }
     if (how == SHUT_WR || how == SHUT_RDWR) {
       tx.lane_forbidden = tx.shut = true;
       if (link.end != nullptr) {
@@ -296,7 +300,7 @@ int Socket::shut_stream(int fd, int how) {
         if (!is_connected(fd)) {
           error = ENOTCONN;
           result = -1;
-        } else if (how == SHUT_RDWR) {
+        } else if (how == SHUT_RDWR && !reads_on) {
           libc::shutdown(fd, SHUT_RD);
         }
         tx.shut_later = true;
@@ -306,7 +310,8 @@ int Socket::shut_stream(int fd, int how) {
     refuse_data_if_shut(*this);
     accept_no_more(*this, fd);
   }
-  if (!later && (result = libc::shutdown(fd, how)) != 0) error = errno;
+  const bool shuts_now = !later && !(reads_on && how == SHUT_RD);
+  if (shuts_now && (result = libc::shutdown(fd, reads_on ? SHUT_WR : how)) != 0) error = errno;
   changed(POLLIN | POLLOUT | kRouteChange);  // an edge, as with TCP
   errno = error;
   return result;
