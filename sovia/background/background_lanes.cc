@@ -430,6 +430,13 @@ std::optional<std::uint32_t> slower_for_ms(LaneEndpoint& end) {
   return ms;
 }
 
+// The end of a closed socket's lane. True: the peer has sent by the lane meanwhile, for which TCP resets the connection.
+bool refuses_late(LaneEndpoint& end) {
+  end.give_up();
+  const LockGuard guard(end.lane.lock());
+  return end.lane.rx.has_refused();
+}
+
 bool on_open(LaneEndpoint& end, std::uint64_t now) {
   const bool closed = end.socket->closed();
   if (settle(*end.socket, end)) end.socket->changed();
@@ -464,16 +471,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   }
   // The kernel's connection ends now, as the peer's program may wait for its end.
   if (closed && delivered) libc::shutdown(end.keeper.load(), SHUT_WR);
-  // What the peer has sent meanwhile is refused with a reset: what has come by the lane here, the rest by the kernel.
-  if (done) {
-    end.give_up();
-    bool refused;
-    {
-      const LockGuard guard(end.lane.lock());
-      refused = end.lane.rx.has_refused();
-    }
-    if (refused && !has_fallen(*end.socket, end)) fall_back(end);
-  }
+  if (done && refuses_late(end) && !has_fallen(*end.socket, end)) fall_back(end);
   if (!over && end.closing && closed && now >= end.give_up_at) {
     const LockGuard guard(end.lane.lock());
     end.lane.cut();

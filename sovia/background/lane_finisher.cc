@@ -34,8 +34,9 @@ constinit Progress g_progress;
 bool begin(LaneEndpoint& end, const ReceiveOwner* at_hand) {
   Lane& lane = end.lane;
   if (&end.vi.receives == at_hand || !lane.lock().try_lock()) {
+    // Where the VI ends with the NIC, the peer learns that something is missing. A disconnect would say that all has come.
     end.vi.receives.told = &g_no_owner;
-    end.vi.disconnect();
+    lane.ring.hold(true);
     return false;
   }
   const LockGuard guard(std::adopt_lock, lane.lock());

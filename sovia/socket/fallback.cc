@@ -60,12 +60,12 @@ Attempt tell_reset(Socket& socket, int fd, Attempt once_told, std::size_t part) 
   return socket.reset.fail(once_told, of_kernel);
 }
 
-namespace {
-
 std::uint64_t unread_in_kernel(int fd) {
   int unread = 0;
   return libc::ioctl(fd, SIOCINQ, &unread) == 0 && unread > 0 ? static_cast<std::uint64_t>(unread) : 0;
 }
+
+namespace {
 
 // Moves the kernel's next bytes to memory, as the reset drops what the kernel has. They are read before the reset is told.
 void keep_unread(Socket& socket, int fd, std::size_t bytes) SOVIA_BOTH_LOCKED(socket) {

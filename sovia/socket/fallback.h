@@ -62,6 +62,9 @@ void accept_no_more(Socket& socket, int fd) SOVIA_BOTH_LOCKED(socket);
 // Makes the background thread watch the socket until its fallback is complete.
 void be_watched(Socket& socket);
 
+// Bytes that the kernel has and nobody has read, up to an urgent mark.
+std::uint64_t unread_in_kernel(int fd);
+
 // Takes the record that is expected off the kernel's stream. False: it has not come yet.
 bool take_record(Socket& socket, int fd) SOVIA_RX_LOCKED(socket);
 // The program reads no more: takes the record if it is there, so that the kernel resets nothing, or expects it no longer.

@@ -1,9 +1,7 @@
 #include "sovia/socket/fork_handoff.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -52,11 +50,6 @@ void renew(T& object) {
   new (&object) T;
 }
 
-std::size_t unread_in_kernel(int fd) {
-  int bytes = 0;
-  return libc::ioctl(fd, SIOCINQ, &bytes) == 0 ? static_cast<std::size_t>(std::max(bytes, 0)) : 0;
-}
-
 // The bytes that come next before the record or the end of the lane: the kernel's, then the lane's. `in_kernel`: of the
 // former.
 std::size_t next_bytes(Socket& socket, std::size_t& in_kernel) SOVIA_RX_LOCKED(socket) {
@@ -96,7 +89,7 @@ void gather_unread(Socket& socket, int fd, Gather what = Gather::kAll) SOVIA_BOT
       if (waits && !takes_record(socket, fd)) reset_connection(socket, fd);
       std::size_t in_kernel;
       const std::size_t bytes = next_bytes(socket, in_kernel);
-      const std::size_t there = waits ? in_kernel : std::min(in_kernel, unread_in_kernel(fd));
+      const std::size_t there = waits ? in_kernel : std::min<std::size_t>(in_kernel, unread_in_kernel(fd));
       if (!waits && (socket.rx.record().is_expected() || (in_kernel != 0 && there == 0))) break;
       // A reset drops the kernel's bytes. The lane's can still be read, if none of the kernel's come before them.
       if (bytes == 0 || (socket.reset && !socket.rx.on_lane)) break;
