@@ -279,7 +279,7 @@ int Socket::shut_stream(int fd, int how) {
     const StreamsGuard both(*this);
     if (how == SHUT_RD || how == SHUT_RDWR) {
       rx.shut = true;
-      reads_on = rx.shut_later = rx.record().is_expected() && !reset && is_connected(fd);
+      reads_on = rx.shut_later = rx.record().is_expected() && !reset && handoff.is_alone() && is_connected(fd);
       if (reads_on) be_watched(*this);
     }
     if (how == SHUT_WR || how == SHUT_RDWR) {
