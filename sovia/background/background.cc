@@ -285,13 +285,8 @@ void* run_thread(void*) {
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   for (;;) {
     run();
-    if (g_leaves.load()) {
-      const LockGuard guard(requests().lock);
-      state().running = false;
-      return nullptr;
-    }
     prepare_rest();
-    if (ProcessNic* const nic = engine::nic(); nic != nullptr) {
+    if (ProcessNic* const nic = engine::nic(); nic != nullptr && !g_leaves.load()) {
       engine::pause();
       engine::set_nic(nullptr);
       engine::go_on();
@@ -468,7 +463,10 @@ void stop() {
   if (end_thread()) libc::ppoll(nullptr, 0, &kWatch, nullptr);
 }
 
-void resume() { g_stops.store(seccomp::in_force()); }
+void resume() {
+  g_stops.store(seccomp::in_force());
+  g_leaves.store(false);
+}
 
 void farewell() {
   // On return the sent datagrams have left, and later ones of the peers come through the kernel.

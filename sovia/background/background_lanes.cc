@@ -470,7 +470,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     if (end.lane.control.sending() >= Lane::State::kEnding) end.closing = true;
   }
   // The kernel's connection ends now, as the peer's program may wait for its end.
-  if (closed && delivered) libc::shutdown(end.keeper.load(), SHUT_WR);
+  if (const int kept = end.keeper.load(); closed && delivered && kept >= 0) libc::shutdown(kept, SHUT_WR);
   if (done && refuses_late(end) && !has_fallen(*end.socket, end)) fall_back(end);
   if (!over && end.closing && closed && now >= end.give_up_at) {
     const LockGuard guard(end.lane.lock());

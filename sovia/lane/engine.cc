@@ -18,7 +18,7 @@ std::atomic<ProcessNic*> g_nic{nullptr};
 std::atomic<std::uint32_t> g_turns{0};
 std::atomic<int> g_lanes{0};
 std::atomic<ProcessNic*> g_lost{nullptr};
-std::atomic<ProcessNic*> g_left{nullptr};
+std::atomic<ProcessNic*> g_left{nullptr};  // to the finisher
 std::atomic<ReceiveOwner*> g_at_hand{nullptr};  // whose arrival a thread is handing over
 // The looks in vain since a turn of this thread last found an arrival.
 constinit thread_local __attribute__((tls_model("initial-exec"))) std::uint32_t t_looks_in_vain = 0;
@@ -121,6 +121,7 @@ void after_fork_in_child() {
   g_nic.store(nullptr);
   g_lanes.store(0);
   g_lost.store(nullptr);
+  g_left.store(nullptr);
   go_on();
 }
 

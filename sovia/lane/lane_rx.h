@@ -4,7 +4,6 @@
 
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,14 +32,6 @@ class LaneRx {
   // The lane has said that the kernel goes on, and all before has been read: once for each time, how many bytes the lane
   // has brought since go_up().
   std::optional<std::uint64_t> take_down();
-  // The greatest of first()'s answers to come; 0: there is none.
-  std::uint64_t last_first() {
-    std::uint64_t last = 0;
-    for (std::size_t i = 0; turns_ != 0 && i < arrivals_.size(); ++i) {
-      if (arrivals_[i].turn == Turn::kFirst) last = std::max(last, arrivals_[i].number);
-    }
-    return last;
-  }
   // Where the kernel goes on: see(first, brought), with take_down()'s answer and, of a direction that comes up before, first()'s.
   template <class See>
   void each_down(See see) {

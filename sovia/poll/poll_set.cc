@@ -81,7 +81,7 @@ void PollSet::forget(std::size_t place) {
   --live_;
 }
 
-// Asks the kernel without waiting, and merges its answers with those of the lanes. kEnds: `count` is the call's result.
+// Asks the kernel without waiting, looks at the lanes once more, and merges the answers. kEnds: `count` is the call's result.
 // kAgain: the answer does not count.
 PollSet::Look PollSet::look_at_kernel(bool last, int lanes, const sigset_t* mask, int& count) {
   static constexpr timespec kNoTime{};

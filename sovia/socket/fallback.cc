@@ -358,7 +358,9 @@ bool take_record(Socket& socket, int fd) {
 
 void stay_with_kernel_if_done(Socket& socket) {
   const bool asks = !socket.link.is_idle();
-  if (socket.tx.lane_forbidden && !asks && socket.has_nothing_left()) socket.stay_with_kernel();
+  // The kernel would still take what a program sends behind its shutdown().
+  const bool shuts = (socket.tx.shut_later || socket.rx.shut_later) && !socket.reset;
+  if (socket.tx.lane_forbidden && !asks && !shuts && socket.has_nothing_left()) socket.stay_with_kernel();
 }
 
 void drop_if_read(Socket& socket) {
@@ -431,10 +433,12 @@ void go_on_falling(Socket& socket, int fd) {
     const bool sent = !owed.empty() && !owed.waits() && send_owed(socket, fd);
     const bool expects = socket.rx.record().is_expected() && !socket.reset;
     const bool received = expects && (socket.closed() ? end_record(socket, fd) : take_record(socket, fd));
+    const bool shuts = socket.tx.shut_later || socket.rx.shut_later;
     shut_reading_if_due(socket, fd);
     shut_if_due(socket, fd);
+    const bool has_shut = shuts && !socket.tx.shut_later && !socket.rx.shut_later;
     const bool refused = refuse_late_bytes(socket, fd);
-    if (!sent && !received && !refused) return;
+    if (!sent && !received && !has_shut && !refused) return;
     drop_if_read(socket);
   }
   socket.routes_changed();

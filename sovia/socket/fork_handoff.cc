@@ -94,7 +94,7 @@ void gather_unread(Socket& socket, int fd, Gather what = Gather::kAll) SOVIA_BOT
       // A reset drops the kernel's bytes. The lane's can still be read, if none of the kernel's come before them.
       if (bytes == 0 || (socket.reset && !socket.rx.on_lane)) break;
       const std::size_t rest = socket.rx.inherited_left();
-      InheritedBytes* const gathered = make_inherited_bytes(rest + bytes);
+      InheritedBytes* const gathered = make_inherited_bytes(rest + (there == in_kernel ? bytes : there));
       if (gathered == nullptr) {
         reset_connection(socket, fd);
         break;

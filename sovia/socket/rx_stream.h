@@ -52,8 +52,9 @@ struct RxStream {
   // The unread bytes of the lane are its last, and the record behind it is known.
   bool leaves_lane VIADUCT_GUARDED_BY(lock) = false;
   bool shut VIADUCT_GUARDED_BY(lock) = false;  // the program has shut the direction down
-  // The kernel's part of that waits for the record: behind both shutdowns the kernel would answer it with a reset.
-  bool shut_later VIADUCT_GUARDED_BY(lock) = false;
+  // The kernel's part of that waits for the record: behind both shutdowns the kernel would answer it with a reset. Read without
+  // the lock, too.
+  std::atomic<bool> shut_later{false};
   // The receive under way has emptied its source: the next bytes have another one.
   bool turns VIADUCT_GUARDED_BY(lock) = false;
   // Bytes read from the kernel so far, records too, as far as it is known. Counted here, as the kernel's own figures leave

@@ -256,24 +256,31 @@ TEST(EpollDescriptors, ClosingASocketTakesItOut) {
 }
 
 TEST(EpollDescriptors, ARegistrationLivesOnWithTheCopiesOfItsDescriptor) {
-  Connection c;
-  Epoll set;
-  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
-  c.up();
-  EXPECT_EQ(set.wait(), "");
-  const int copy = c.dup();
-  {
-    const ready::Answering peer(c);
-    ready::close_descriptor(c.fd());
+  bool in_time = false;
+  // The peer's thread may get no processor in the time that it has for leaving the lane in good order.
+  for (int tries = 0; tries < 20 && !in_time; ++tries) {
+    Connection c;
+    Epoll set;
+    ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+    c.up();
+    EXPECT_EQ(set.wait(), "");
+    const int copy = c.dup();
+    {
+      const ready::Answering peer(c);
+      ready::close_descriptor(c.fd());
+    }
+    EXPECT_TRUE(c.lane_is_over());
+    in_time = c.socket().rx.has_nothing_first();
+    if (in_time) {
+      EXPECT_FALSE(c.socket().may_use_lane());  // only the kernel knows the registration now
+      c.peer_sends("x");
+      EXPECT_EQ(set.wait(1000), "7:IN");
+      EXPECT_EQ(set.wait(), "7:IN");
+    }
+    ready::close_descriptor(copy);
+    EXPECT_EQ(set.wait(), "");
   }
-  EXPECT_TRUE(c.lane_is_over());
-  if (!c.socket().rx.has_nothing_first()) GTEST_SKIP() << "the peer's thread got no processor in time";
-  EXPECT_FALSE(c.socket().may_use_lane());  // only the kernel knows the registration now
-  c.peer_sends("x");
-  EXPECT_EQ(set.wait(1000), "7:IN");
-  EXPECT_EQ(set.wait(), "7:IN");
-  ready::close_descriptor(copy);
-  EXPECT_EQ(set.wait(), "");
+  EXPECT_TRUE(in_time);
 }
 
 TEST(EpollDescriptors, ClosingACopyChangesNothing) {

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -107,8 +108,12 @@ TEST(EpollLevel, TimesOutInTime) {
   EXPECT_LT(ms, 500);
   epoll_event event;
   const timespec time{0, 2'000'000};
-  EXPECT_LT(time_of([&] { EXPECT_EQ(sovia_epoll_pwait2(set.fd(), &event, 1, &time, nullptr), 0); }),
-            500);
+  // The least of some: each may wait for a processor.
+  long least = 1'000'000;
+  for (int tries = 0; tries < 10 && least >= 100; ++tries) {
+    least = std::min(least, time_of([&] { EXPECT_EQ(sovia_epoll_pwait2(set.fd(), &event, 1, &time, nullptr), 0); }));
+  }
+  EXPECT_LT(least, 100);
 }
 
 TEST(EpollLevel, FindsLanesAndKernelDescriptorsInOneCall) {
