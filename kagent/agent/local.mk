@@ -46,6 +46,7 @@ agent_sources = \
 	kagent/agent/nic/nic_report.h \
 	kagent/agent/grants/grants.cc kagent/agent/grants/grants.h \
 	kagent/agent/grants/macvlan_ports.cc kagent/agent/grants/macvlan_ports.h \
+	kagent/agent/grants/port_maker.cc kagent/agent/grants/port_maker.h \
 	kagent/agent/sessions/attached.cc kagent/agent/sessions/attached.h \
 	kagent/agent/sessions/hello_answer.cc kagent/agent/sessions/hello_answer.h \
 	kagent/agent/sessions/local_paths.cc kagent/agent/sessions/local_paths.h \

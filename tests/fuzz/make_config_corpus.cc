@@ -16,7 +16,7 @@ constexpr const char* kTexts[] = {
     "slots = 1024\nmax_transfer = 65536\nkeepalive_ms = 10\npeer_timeout_ms = 30\n",
     "[access]\nusers = [\"alice\", 5, \"6\"]\ngroups = [\"via\", 7]\n",
     "placement = \"hosted\"\n[granted]\nusers = [\"alice\"]\ngroups = [7]\nports = 3\n"
-    "ports_per_user = 2\numem_kb = 512\n",
+    "ports_per_user = 2\nready_ports = 1\numem_kb = 512\n",
     "placement = 'granted'\n[granted]\nports = 0\numem_kb = 300\nx = 1\n",
     "[limits]\nvis = 16254\ncqs = 16254\n[[nic]]\ninterface = 'e'\nether_type = 0x0800\n",
     "[hosts]\nalpha = \"02:00:00:00:00:01\"\nALPHA = '02:00:00:00:00:02'\n",

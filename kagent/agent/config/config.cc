@@ -345,6 +345,8 @@ void Reader::granted(const toml::table& from) {
     } else if (name == "ports_per_user") {
       number(node, full, 1, 256, out.ports_per_user);
       per_user_given = true;
+    } else if (name == "ready_ports") {
+      number(node, full, 0, 256, out.ready_ports);
     } else if (name == "reattach_ms") {
       number(node, full, 0, 600'000, out.reattach_ms);
     } else if (name == "umem_kb") {
@@ -354,7 +356,7 @@ void Reader::granted(const toml::table& from) {
         problem(node, full, std::to_string(out.umem_kb) + " is not a power of two");
       }
     } else {
-      unknown(key, "granted.", "users, groups, ports, ports_per_user, umem_kb, reattach_ms");
+      unknown(key, "granted.", "users, groups, ports, ports_per_user, ready_ports, umem_kb, reattach_ms");
     }
   }
   if (!per_user_given) out.ports_per_user = std::min(out.ports_per_user, out.ports);

@@ -54,6 +54,7 @@
 //   groups = []             session. Root always gets one.
 //   ports = 16              At once, all NICs together; 0 to 256.
 //   ports_per_user = 8      The same of one user (root has no such limit); 1 to 256.
+//   ready_ports = 8         Made ahead at most, for programs that begin; 0 to 256.
 //   umem_kb = 4096          Memory for the frames of one port (a quarter more where they need
 //                           4 KB each), which stays locked; a power of two, 256 to 262144.
 //
@@ -107,6 +108,7 @@ struct GrantPolicy {
   Access access;
   std::uint32_t ports = 16;
   std::uint32_t ports_per_user = 8;
+  std::uint32_t ready_ports = 8;  // made ahead, at most
   std::uint32_t umem_kb = 4096;
   std::uint32_t reattach_ms = 10'000;  // how long ports outlive their agent; 0: not at all
 };

@@ -13,7 +13,6 @@ namespace viaduct {
 namespace {
 
 constexpr std::size_t kDisconnectsAtOnce = 64;
-constexpr std::size_t kBytesPerKb = 1024;
 
 // Gives the file's memory back to the system, also if the program has a copy of the descriptor.
 void give_back_memory(int file) {
@@ -25,7 +24,8 @@ void give_back_memory(int file) {
 }  // namespace
 
 Grants::Grants(const Config& config, EventLoop& loop, ServiceCounters& counters)
-    : config_(config), counters_(counters), worker_(loop) {}
+    : config_(config), counters_(counters), worker_(loop),
+      maker_(config.granted, worker_, [this] { return config_.granted.ports - std::min(config_.granted.ports, ports_); }) {}
 
 Grants::~Grants() { finish(); }
 
@@ -34,6 +34,7 @@ void Grants::finish() {
   leaving_.clear();
   for (Left& each : left_) destroy(std::move(each.held), true);
   left_.clear();
+  maker_.leave();
   worker_.finish();
 }
 
@@ -97,64 +98,30 @@ void Grants::count(uid_t user, int change) {
 }
 
 void Grants::make(AgentNic& nic, uid_t user, Made made) {
-  struct Result {
-    std::unique_ptr<AgentPort> port;
-    std::string why;
-  };
-  const auto result = std::make_shared<Result>();
-  const auto bytes = static_cast<std::uint32_t>(config_.granted.umem_kb * kBytesPerKb);
-  Granter* const granter = nic.granter();
-  const auto late = std::make_shared<std::atomic<bool>>(false);
-  const auto work = [result, granter, bytes, late] {
-    if (*late) return;
+  const auto done = [this, &nic, user, made = std::move(made)](std::unique_ptr<AgentPort> port, std::string why) {
     try {
-      result->port = granter->make(bytes);
+      if (port != nullptr) nic.admit(*port);
     } catch (const std::exception& error) {
-      result->why = error.what();
+      why = error.what();
     }
-  };
-  const auto making = making_.insert(making_.end(), {std::move(made), monotonic_ns() + kMakingNs, late});
-  const auto done = [this, result, &nic, user, late, making] {
-    Made tell = [](std::optional<Held>, const std::string&) {};
-    if (*late) {
-      result->why = "late";
-    } else {
-      tell = std::move(making->made);
-      making_.erase(making);
-    }
-    try {
-      if (result->why.empty()) nic.admit(*result->port);
-    } catch (const std::exception& error) {
-      result->why = error.what();
-    }
-    if (result->why.empty()) {
+    if (why.empty()) {
       ++counters_.ports_made;
-      return tell(Held{&nic, std::move(result->port), user}, "");
+      return made(Held{&nic, std::move(port), user}, "");
     }
     ++counters_.not_granted_failed;
-    if (result->port != nullptr) {
-      destroy({&nic, std::move(result->port), user}, true);
+    if (port != nullptr) {
+      destroy({&nic, std::move(port), user}, true);
     } else {
       count(user, -1);
     }
-    tell(std::nullopt, result->why);
+    made(std::nullopt, why);
   };
-  try {
-    worker_.give(work, done);
-  } catch (...) {
-    making_.erase(making);
-    throw;
-  }
   count(user, 1);
-}
-
-void Grants::give_up_late(std::uint64_t now) {
-  while (!making_.empty() && making_.front().until <= now) {
-    const Making making = std::move(making_.front());
-    making_.pop_front();
-    *making.late = true;
-    making.made(std::nullopt, "no port could be made within " + std::to_string(kMakingNs / kNsPerSecond) +
-                                  " s, this host is busy");
+  try {
+    maker_.make(nic, done);
+  } catch (...) {
+    count(user, -1);
+    throw;
   }
 }
 
@@ -247,7 +214,7 @@ void Grants::say_some(Leaving& leaving) {
 }
 
 void Grants::tick(std::uint64_t now) {
-  give_up_late(now);
+  maker_.tick(now);
   if (!kept_.empty()) look_after_kept(now);
   if (!left_.empty()) look_after_left(now);
   for (auto it = leaving_.begin(); it != leaving_.end();) {
@@ -262,8 +229,8 @@ void Grants::tick(std::uint64_t now) {
 }
 
 std::uint64_t Grants::next_deadline() const {
-  std::uint64_t next = kept_.empty() ? ~0ull : next_look_;
-  if (!making_.empty()) next = std::min(next, making_.front().until);
+  std::uint64_t next = maker_.next_deadline();
+  if (!kept_.empty()) next = std::min(next, next_look_);
   if (!left_.empty()) next = std::min(next, next_left_look_);
   for (const Leaving& each : leaving_) next = std::min(next, each.begin + kDisconnectTimesNs[each.turn]);
   return next;
@@ -316,6 +283,7 @@ void Grants::leave(const AgentNic& nic) {
       ++it;
     }
   }
+  maker_.leave(nic);
   worker_.finish();
 }
 

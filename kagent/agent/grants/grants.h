@@ -11,7 +11,6 @@
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -26,6 +25,7 @@
 #include "kagent/agent/process/event_loop.h"
 #include "kagent/agent/nic/granter.h"
 #include "kagent/agent/programs/granted_segment.h"
+#include "kagent/agent/grants/port_maker.h"
 #include "kagent/agent/nic/agent_nic.h"
 #include "kagent/agent/control/service_counters.h"
 #include "kagent/agent/process/worker.h"
@@ -40,9 +40,6 @@ class Grants {
   static constexpr std::uint64_t kLeftLookNs = 250 * kNsPerMs;
   // How often it checks whether sockets are kept.
   static constexpr std::uint64_t kKeptLookNs = kNsPerSecond;
-
-  // How long a port may take to make. The program that waits for it gives the agent up after five seconds.
-  static constexpr std::uint64_t kMakingNs = 3 * kNsPerSecond;
 
   // All arguments must outlive this. Throws std::system_error.
   Grants(const Config& config, EventLoop& loop, ServiceCounters& counters);
@@ -65,8 +62,7 @@ class Grants {
     std::unique_ptr<AgentPort> port;
     uid_t user;
   };
-  // Called later, from the loop, with the port, or with none and the reason. On a host on which many programs begin
-  // at once a port may take long to make: after kMakingNs the program gets none.
+  // As PortMaker::Made.
   using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
   void make(AgentNic& nic, uid_t user, Made made);
 
@@ -92,7 +88,7 @@ class Grants {
   void end(Held port, std::unique_ptr<GrantedSegment> granted_segment, bool program_left, std::uint64_t now);
   void end(Held port);
 
-  // Gives up ports that take too long to make, says last disconnects that are due, looks after sockets that are kept.
+  // As PortMaker::tick(); says last disconnects that are due, looks after sockets that are kept.
   void tick(std::uint64_t now);
   std::uint64_t next_deadline() const;  // ~0: never
 
@@ -104,6 +100,7 @@ class Grants {
   std::size_t leaving() const { return leaving_.size(); }
   std::size_t kept() const { return kept_.size(); }
   std::size_t inherited() const { return left_.size(); }
+  std::size_t ready(const AgentNic& nic) const { return maker_.ready(nic); }  // made ahead, for no program yet
   bool idle() const { return worker_.busy() == 0; }
 
  private:
@@ -116,13 +113,6 @@ class Grants {
     std::uint64_t begin = 0;
   };
 
-  // Oldest first.
-  struct Making {
-    Made made;
-    std::uint64_t until;
-    std::shared_ptr<std::atomic<bool>> late;  // true: the session does not wait for the port any more
-  };
-
   struct Left {
     Held held;
     std::uint64_t until;
@@ -130,7 +120,6 @@ class Grants {
 
   std::optional<Refusal> judge_user(const AgentNic& nic, uid_t user,
                                     const std::vector<gid_t>& groups) const;
-  void give_up_late(std::uint64_t now);
   void look_after_left(std::uint64_t now);
   void say_some(Leaving& leaving);
   void withdraw(Held held, bool program_left);
@@ -142,9 +131,9 @@ class Grants {
   const Config& config_;
   ServiceCounters& counters_;
   Worker worker_;
+  PortMaker maker_;
   std::uint32_t ports_ = 0;
   std::unordered_map<uid_t, std::uint32_t> ports_of_user_;
-  std::list<Making> making_;
   std::list<Leaving> leaving_;
   std::list<Held> kept_;
   std::uint64_t next_look_ = 0;  // when kept_ is looked at next

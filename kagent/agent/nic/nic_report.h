@@ -26,6 +26,7 @@ struct NicReport {
     std::uint64_t granted_made = 0;
     GrantedCounters granted;             // of all of them, those that have ended included
     TrainSocket::Counters trains{};      // of the agent's own
+    std::size_t granted_ready = 0;       // made ahead, for no program yet
   };
   std::string interface;
   StackLimits limits;

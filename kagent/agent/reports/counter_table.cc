@@ -201,6 +201,10 @@ void granted(Writer& out, std::span<const NicReport> nics) {
   for (const NicReport& nic : nics) {
     if (nic.live) out.row(label(nic), nic.live->granted_ports);
   }
+  out.family("granted", "ready", "ports made ahead, for programs that begin", "gauge");
+  for (const NicReport& nic : nics) {
+    if (nic.live) out.row(label(nic), nic.live->granted_ready);
+  }
   out.family("granted", "made", "ports that programs were given", "counter");
   for (const NicReport& nic : nics) {
     if (nic.live) out.row(label(nic), nic.live->granted_made);

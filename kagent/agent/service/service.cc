@@ -126,7 +126,10 @@ std::string Service::description() const {
 std::string Service::counters_text() {
   local_paths_.count_bytes();
   std::vector<NicReport> reports;
-  for (const auto& nic : nics_) reports.push_back(nic->report());
+  for (const auto& nic : nics_) {
+    reports.push_back(nic->report());
+    if (reports.back().live) reports.back().live->granted_ready = server_->grants().ready(*nic);
+  }
   return counter_table(reports, counters_);
 }
 

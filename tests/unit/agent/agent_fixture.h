@@ -173,6 +173,7 @@ class TestAgent {
       nic.interface = name;
       config.nics.push_back(nic);
     }
+    config.granted.ready_ports = 0;  // tests count ports
     config.limits.sessions = 8;
     config.limits.vis = 64;
     config.limits.cqs = 8;

@@ -47,6 +47,7 @@ TEST(Config, HasDefaultsForEverythingButTheInterface) {
   EXPECT_EQ(config.placement, control::Placement::kAny);
   EXPECT_EQ(config.granted.ports, 16u);
   EXPECT_EQ(config.granted.ports_per_user, 8u);
+  EXPECT_EQ(config.granted.ready_ports, 8u);
   EXPECT_EQ(config.granted.umem_kb, 4096u);
   EXPECT_EQ(config.granted.reattach_ms, 10'000u);
   EXPECT_TRUE(config.granted.access.allows(12345, {}));
@@ -98,6 +99,7 @@ users = ["alice", 9]
 groups = [10, "via"]
 ports = 4
 ports_per_user = 2
+ready_ports = 3
 umem_kb = 1024
 reattach_ms = 500
 [hosts]
@@ -139,6 +141,7 @@ Beta = "02:00:00:00:00:0B"
   EXPECT_THAT(config.granted.access.groups, ElementsAre(10, 77));
   EXPECT_EQ(config.granted.ports, 4u);
   EXPECT_EQ(config.granted.ports_per_user, 2u);
+  EXPECT_EQ(config.granted.ready_ports, 3u);
   EXPECT_EQ(config.granted.umem_kb, 1024u);
   EXPECT_EQ(config.granted.reattach_ms, 500u);
   ASSERT_EQ(config.hosts.size(), 2u);

@@ -119,8 +119,8 @@ TEST_F(GrantsTest, WhoseComesTooLateIsHosted) {
     next.say(TestProgram::hello("nic0", Placement::kAny));
     insists.say(TestProgram::hello("nic0", Placement::kGranted));
     while (agent->server->grants().ports() < 3) agent->loop.poll(10);
-    EXPECT_LE(agent->server->next_deadline(), monotonic_ns() + Grants::kMakingNs);
-    agent->server->tick(monotonic_ns() + Grants::kMakingNs);
+    EXPECT_LE(agent->server->next_deadline(), monotonic_ns() + PortMaker::kMakingNs);
+    agent->server->tick(monotonic_ns() + PortMaker::kMakingNs);
     expect_hosted(program.answer());
     expect_hosted(next.answer());
     expect_refused(insists, insists.answer(), "no port could be made within 3 s");
@@ -497,6 +497,109 @@ TEST_F(GrantsTest, TheAgentMayGoWhileAPortIsMade) {
   agent->server.reset();
   EXPECT_EQ(agent->ports.made, 2u);
   EXPECT_EQ(agent->ports.gone, 2u);
+}
+
+class ReadyPortsTest : public GrantsTest {
+ protected:
+  ReadyPortsTest() { configure(with(2)); }
+  static Config with(std::uint32_t ready) {
+    Config config = TestAgent::small_config();
+    config.granted.ready_ports = ready;
+    return config;
+  }
+  std::size_t ready() const { return agent->server->grants().ready(*agent->nics[0]); }
+};
+
+TEST_F(ReadyPortsTest, AProgramDoesNotWaitForTheKernel) {
+  TestProgram first(agent->socket()), second(agent->socket());
+  EXPECT_EQ(ready(), 0u) << "before the first program";
+  expect_granted(ask(first));
+  EXPECT_EQ(ready(), 1u);
+  EXPECT_EQ(agent->ports.admitted, 1u);
+  EXPECT_EQ(agent->server->grants().ports(), 1u) << "a ready port is nobody's";
+  {
+    const std::lock_guard lock(agent->ports.making);
+    second.say(TestProgram::hello("nic0", Placement::kAny));
+    while (agent->server->grants().ports() == 1) agent->loop.poll(kNsPerMs);
+    expect_granted(second.answer());
+  }
+  agent->run();
+  EXPECT_EQ(ready(), 2u) << "as many as have been asked for";
+}
+
+TEST_F(ReadyPortsTest, WhoWaitsHasTheFirstPortThatIsThere) {
+  TestProgram first(agent->socket()), second(agent->socket());
+  {
+    const std::lock_guard lock(agent->ports.making);
+    first.say(TestProgram::hello("nic0", Placement::kAny));
+    second.say(TestProgram::hello("nic0", Placement::kAny));
+    while (agent->server->grants().ports() < 2) agent->loop.poll(kNsPerMs);
+  }
+  agent->run();
+  expect_granted(first.answer());
+  expect_granted(second.answer());
+  EXPECT_EQ(agent->counters.ports_made, 2u);
+  EXPECT_EQ(ready(), 2u);
+}
+
+TEST_F(ReadyPortsTest, GoWhenProgramsAskNoMore) {
+  TestProgram first(agent->socket()), second(agent->socket());
+  expect_granted(ask(first));
+  expect_granted(ask(second));
+  EXPECT_EQ(ready(), 2u);
+  const std::uint64_t minute = PortMaker::kAskedNs, now = monotonic_ns();
+  EXPECT_LE(agent->server->next_deadline(), now + minute);
+  agent->server->tick(now + minute);
+  EXPECT_EQ(ready(), 2u);
+  agent->server->tick(now + 2 * minute);
+  agent->run();
+  EXPECT_EQ(ready(), 1u);
+  EXPECT_EQ(agent->ports.gone, 1u);
+  agent->server->tick(now + 3 * minute);
+  EXPECT_EQ(ready(), 1u);
+  EXPECT_GT(agent->server->next_deadline(), now + 10 * minute);
+}
+
+TEST_F(ReadyPortsTest, StayWithinTheLimitOfPorts) {
+  Config config = with(8);
+  config.granted.ports = 2;
+  configure(config);
+  TestProgram first(agent->socket()), second(agent->socket()), third(agent->socket());
+  expect_granted(ask(first));
+  EXPECT_EQ(ready(), 1u);
+  expect_granted(ask(second));
+  EXPECT_EQ(ready(), 0u);
+  expect_refused(third, ask(third, Placement::kGranted), "all 2 ports are in use");
+  EXPECT_EQ(agent->ports.made, 2u);
+}
+
+TEST_F(ReadyPortsTest, GoWithTheInterfaceAndTheAgent) {
+  TestProgram first(agent->socket());
+  expect_granted(ask(first));
+  agent->server->end_sessions(*agent->nics[0]);
+  expect_nothing_left();
+  EXPECT_EQ(ready(), 0u);
+  agent->nics[0]->close();
+  agent->nics[0]->open(monotonic_ns());
+  TestProgram second(agent->socket());
+  expect_granted(ask(second));
+  EXPECT_EQ(ready(), 1u);
+  agent->server.reset();
+  EXPECT_EQ(agent->ports.gone, agent->ports.made);
+}
+
+TEST_F(ReadyPortsTest, ThatCannotBeMadeAreNobodysMisfortune) {
+  TestProgram first(agent->socket()), second(agent->socket()), third(agent->socket());
+  expect_granted(ask(first));
+  agent->ports.why = "via0: no more macvlans";
+  expect_granted(ask(second));
+  EXPECT_EQ(ready(), 0u);
+  EXPECT_EQ(agent->counters.not_granted_failed, 0u);
+  expect_refused(third, ask(third, Placement::kGranted), "no port: via0: no more macvlans");
+  agent->ports.why.clear();
+  TestProgram fourth(agent->socket());
+  expect_granted(ask(fourth));
+  EXPECT_EQ(ready(), 2u);
 }
 
 TEST_F(GrantsTest, SurvivesNonsenseInGrantedSegmentAndControlSession) {

@@ -1,0 +1,82 @@
+// Makes granted ports in a thread: for programs that wait for one, and some ahead.
+//
+// A port takes the kernel some 25 ms, one at a time. A server that forks for each connection wants many at once, so as
+// many are ready as programs have asked for in the last minute, and one from the first time on.
+#ifndef VIADUCT_KAGENT_AGENT_GRANTS_PORT_MAKER_H
+#define VIADUCT_KAGENT_AGENT_GRANTS_PORT_MAKER_H
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kagent/agent/config/config.h"
+#include "kagent/agent/nic/agent_nic.h"
+#include "kagent/agent/nic/granter.h"
+#include "kagent/agent/process/worker.h"
+#include "xdp/clock.h"
+
+namespace viaduct {
+
+class PortMaker {
+ public:
+  // How long a port may take to make. The program that waits for it gives the agent up after five seconds.
+  static constexpr std::uint64_t kMakingNs = 3 * kNsPerSecond;
+  // For how long programs that have asked for a port count.
+  static constexpr std::uint64_t kAskedNs = 60 * kNsPerSecond;
+
+  // `room`: how many ports there may be besides those that programs have or wait for. All arguments must outlive this.
+  PortMaker(const GrantPolicy& policy, Worker& worker, std::function<std::uint32_t()> room)
+      : policy_(policy), worker_(worker), room_(std::move(room)) {}
+
+  // Called from the loop, at once if a port is ready, with the port, or with none and the reason: after kMakingNs the
+  // program gets none. Throws std::system_error.
+  using Made = std::function<void(std::unique_ptr<AgentPort> port, const std::string& why)>;
+  void make(AgentNic& nic, Made made);
+
+  // Gives up ports that take too long, and those that have been ready for nobody.
+  void tick(std::uint64_t now);
+  std::uint64_t next_deadline() const;  // ~0: never
+
+  // Gives up the ready ports (of the NIC). Those that the thread makes meanwhile are given up when they come.
+  void leave(const AgentNic& nic);
+  void leave();
+
+  std::size_t ready(const AgentNic& nic) const;
+
+ private:
+  // Oldest first.
+  struct Waiting {
+    AgentNic* nic;
+    Made made;
+    std::uint64_t until;
+    std::shared_ptr<std::atomic<bool>> in_vain;  // nobody waits for the port any more
+  };
+  struct Stock {
+    std::vector<std::unique_ptr<AgentPort>> ready;
+    std::vector<std::shared_ptr<std::atomic<bool>>> being_made;  // ahead
+    std::uint32_t asked = 0;                                     // since the last look
+    std::uint32_t wanted = 0;                                    // ready ones
+  };
+
+  void fill(AgentNic& nic);
+  std::shared_ptr<std::atomic<bool>> begin(AgentNic& nic, bool ahead);
+  void on_made(AgentNic& nic, bool ahead, std::unique_ptr<AgentPort> port, const std::string& why);
+  void discard(std::unique_ptr<AgentPort> port);
+  void keep(Stock& stock, std::size_t most);
+
+  const GrantPolicy& policy_;
+  Worker& worker_;
+  const std::function<std::uint32_t()> room_;
+  std::list<Waiting> waiting_;
+  std::unordered_map<const AgentNic*, Stock> stocks_;
+  std::uint64_t next_look_ = ~std::uint64_t{0};
+};
+
+}  // namespace viaduct
+
+#endif
