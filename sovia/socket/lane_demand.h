@@ -18,7 +18,7 @@ enum class Direction : std::uint8_t { kReceiving, kSending };
 
 class LaneDemand {
  public:
-  static constexpr std::uint32_t kCallsOfChild = 1024;  // before a connection that was inherited by fork is worth a lane
+  static constexpr std::uint32_t kCallsOfChild = 128;  // before a connection that was inherited by fork is worth a lane
 
   // A call has moved `bytes` by the kernel. kLane: the connection is worth a lane now; kBypass: a long burst goes on, which is
   // the kernel's alone (bypass_burst()).
