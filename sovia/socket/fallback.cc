@@ -25,10 +25,8 @@ namespace viaduct::sovia {
 
 namespace {
 
-bool has_kernel_ended(int fd) {
-  pollfd at{fd, POLLRDHUP, 0};
-  return fd >= 0 && libc::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0;
-}
+// poll() would tell of the own end of reading, too.
+bool has_kernel_ended(int fd) { return fd >= 0 && !may_get_more(fd); }
 
 }  // namespace
 

@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 
 #include <algorithm>
 
+#include "sovia/lane/tcp_route.h"
 #include "sovia/lane/waiting.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
@@ -62,8 +62,7 @@ bool lane_opened(Socket& socket, LaneEndpoint& end) {
 // waits for both from now on.
 void trust_lane(Socket& socket, LaneEndpoint& end, int fd) {
   const RxGuard guard(socket);
-  pollfd at{fd, POLLRDHUP, 0};
-  if (libc::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0) socket.rx.end_counts = true;
+  if (!may_get_more(fd)) socket.rx.end_counts = true;
   const LockGuard lane_guard(end.lane.lock());
   end.lane.trust();
 }
