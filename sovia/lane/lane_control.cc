@@ -60,10 +60,12 @@ void LaneControl::post_pending() {
     wants_fin_ack_ = false;
     fin_ack_at_ = ring_.control_posted() - 1;
   }
-  // LEAVE asks for an acknowledgement, and FIN behind it waits for that of the first packet: if the lane broke with both on their
-  // way, no peer could tell new bytes from old ones.
+  // FIN of a lane that one end leaves waits for the acknowledgement of the first packet: if the lane broke with both on their
+  // way, no peer could tell new bytes from old ones. LEAVE asks for the acknowledgement, and so does any packet without data.
   const bool first_on_way = ring_.posted() > first_at_ && ring_.completed() <= first_at_;
-  const bool waits = ring_.has_unposted() || (leaves_ && first_on_way);
+  const bool waits_for_first = first_on_way && (leaves_ || peer_leaves_);
+  if (wants_finish_ && waits_for_first && !leaves_ && !asks_for_first_) asks_for_first_ = sender_.post(PacketType::kAck);
+  const bool waits = ring_.has_unposted() || waits_for_first;
   if (wants_finish_ && sender_.has_begun() && !waits &&
       sender_.post(PacketType::kFin, nullptr, 0, finish_closes_ ? kFlagCloses : 0)) {
     wants_finish_ = false;

@@ -133,6 +133,7 @@ class LaneControl {
   std::uint64_t first_at_ = 0;
   std::uint64_t fin_at_ = kNotPosted, fin_ack_at_ = kNotPosted, leave_at_ = kNotPosted;
   bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false, leave_closes_ = false;
+  bool asks_for_first_ = false;  // FIN waits for the first packet's acknowledgement, which has been asked for
 };
 
 }  // namespace viaduct::sovia

@@ -468,6 +468,27 @@ TEST(LaneReading, DeafEndDropsWhatComes) {
   EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
 }
 
+// If the lane broke with both on their way, the peer could not tell new bytes from old ones.
+TEST(LaneData, FinOfALaneThatIsLeftWaitsUntilTheFirstPacketHasArrived) {
+  for (const bool peer_leaves : {false, true}) {
+    LanePair pair{window(4, 2)};
+    pair.start();
+    (peer_leaves ? pair.b : pair.a).lane.ask_to_leave();
+    pair.pass();
+    pair.a.put(10);
+    pair.a.lane.finish(false);
+    pair.pass();
+    pair.a.lane.poll();
+    EXPECT_EQ(pair.a.transport.sent(PacketType::kFin), 0u) << peer_leaves;
+    EXPECT_FALSE(pair.a.lane.control.has_finished());
+    EXPECT_EQ(pair.a.transport.sent(PacketType::kLeave) + pair.a.transport.sent(PacketType::kAck), 1u)
+        << "which asks for the acknowledgement";
+    pair.settle();
+    EXPECT_EQ(pair.a.transport.sent(PacketType::kFin), 1u) << peer_leaves;
+    EXPECT_EQ(pair.b.get(10), 10u);
+  }
+}
+
 TEST(LaneData, LeaveTellsForHowLongTheKernelIsFaster) {
   LanePair pair{window(4, 2)};
   pair.start();
