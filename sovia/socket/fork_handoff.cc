@@ -64,8 +64,7 @@ std::size_t next_bytes(Socket& socket, std::size_t& in_kernel) SOVIA_RX_LOCKED(s
 // Takes a record that comes next and behind which the lane has brought more: the kernel has it, or gets it soon. False: it has
 // not.
 bool takes_record(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
-  constexpr int kTries = 200;
-  for (int i = 0; i < kTries; ++i) {
+  for (const std::uint64_t until = now_ns() + Socket::kRecordNs; now_ns() < until;) {
     {
       Lane& lane = socket.link.end->lane;
       const LockGuard lane_guard(lane.lock());
@@ -73,8 +72,7 @@ bool takes_record(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
       if (!socket.rx.record().is_expected() || socket.rx.on_lane || lane.rx.unread() == 0) return true;
     }
     if (take_record(socket, fd)) continue;
-    pollfd one{fd, POLLIN, 0};
-    libc::poll(&one, 1, 1);
+    libc::poll(nullptr, 0, 1);  // a part of the record may be readable
   }
   return false;
 }
