@@ -333,6 +333,8 @@ namespace {
 void shut_reading_if_due(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
   if (!socket.rx.shut_later || (socket.rx.record().is_expected() && !socket.reset)) return;
   socket.rx.shut_later = false;
+  // What is behind the record came behind the shutdown: TCP refuses it if both directions are shut.
+  if (socket.tx.shut && !socket.reset && unread_in_kernel(fd) != 0) return reset_connection(socket, fd);
   libc::shutdown(fd, SHUT_RD);
 }
 
@@ -342,7 +344,7 @@ bool take_record(Socket& socket, int fd) {
   const int before = std::exchange(errno, 0);
   const ResumeRecord::Take take = socket.rx.record().take(fd, socket.rx.kernel_read);
   const bool again = take == ResumeRecord::Take::kAgain;
-  if (again && socket.handoff.holders != nullptr && reads_no_more(fd)) socket.rx.shut = true;  // another process has done it
+  if (again && reads_no_more(fd)) socket.rx.shut = true;  // another process may have done it
   const int error = std::exchange(errno, before);
   if (again) return false;
   shut_reading_if_due(socket, fd);
