@@ -18,9 +18,11 @@ class SpinTime {
   // The thread has slept, and what it waited for has taken so long, from the begin of its spinning.
   void slept(std::uint64_t waited, std::uint64_t most) { waited <= most ? lengthen(most) : shorten(); }
   // Longer spinning would have spared the sleep.
-  void lengthen(std::uint64_t most) { ns_ = std::min(2 * ns_, std::max(most, kLeast)); }
+  void lengthen(std::uint64_t most) { ns_ = std::clamp(2 * ns_, kLeast, std::max(most, kLeast)); }
   // Spinning was in vain.
   void shorten() { ns_ = std::max(ns_ / 4, kLeast); }
+  // The wait has ended by what nobody looks at while spinning: after a few of those in a row the thread sleeps at once.
+  void looked_elsewhere() { ns_ = ns_ > kLeast ? std::max(ns_ / 4, kLeast) : 0; }
 
  private:
   std::uint64_t ns_ = kFirst;

@@ -298,7 +298,8 @@ Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_
     return ready > 0 ? Woken::kDescriptors : Woken::kTimeout;
   }
   const Woken woken = sleep(condition, fds, count, deadline, mask, signals);
-  if (spins) t_spin_time.slept(now_ns() - begin, most);
+  if (spins && woken == Woken::kDescriptors) t_spin_time.looked_elsewhere();
+  if (spins && woken != Woken::kDescriptors) t_spin_time.slept(now_ns() - begin, most);
   return woken;
 }
 

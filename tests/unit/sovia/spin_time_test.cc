@@ -35,6 +35,18 @@ TEST(SpinTime, ComesBackWithinAFewWaits) {
   EXPECT_GE(time.ns(kMost), 30'000u);
 }
 
+// A thread that waits for a lane and for a stream of the kernel's.
+TEST(SpinTime, EndsWhereWaitsEndByTheKernel) {
+  SpinTime time;
+  for (int n = 0; n < 10; ++n) time.slept(150'000, kMost);
+  for (int n = 0; n < 5; ++n) time.looked_elsewhere();
+  EXPECT_EQ(time.ns(kMost), 0u);
+  time.slept(30'000, kMost);
+  EXPECT_EQ(time.ns(kMost), SpinTime::kLeast) << "a lane has ended a wait";
+  for (int n = 0; n < 4; ++n) time.slept(30'000, kMost);
+  EXPECT_GE(time.ns(kMost), 30'000u);
+}
+
 TEST(SpinTime, IsAtMostWhatTheUserAllows) {
   SpinTime time;
   EXPECT_EQ(time.ns(0), 0u);
