@@ -333,7 +333,7 @@ namespace {
 void shut_reading_if_due(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
   if (!socket.rx.shut_later || (socket.rx.record().is_expected() && !socket.reset)) return;
   socket.rx.shut_later = false;
-  // What is behind the record came behind the shutdown: TCP refuses it if both directions are shut.
+  // Bytes behind the record came behind the shutdown: TCP refuses them if both directions are shut.
   if (socket.tx.shut && !socket.reset && unread_in_kernel(fd) != 0) return reset_connection(socket, fd);
   libc::shutdown(fd, SHUT_RD);
 }
