@@ -152,6 +152,8 @@ void Execution::warm_up(int c) {
 void Execution::collect() {
   for (int i = 0; i < kProcesses; ++i) {
     if (!process(i).waiting) continue;
+    Waiting& waiting = *process(i).waiting;
+    waiting.seen |= connection(waiting.end).mask(waiting.end % 2).may;
     if (const auto reply = hosts_.answer(i, 0)) complete(i, *reply);
   }
 }

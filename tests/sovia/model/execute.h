@@ -69,6 +69,7 @@ class Execution {
     int end = -1;
     Receive receive;
     Send send;
+    std::uint32_t seen = 0;  // what poll() may have found while it waited, and another process has taken since
   };
   struct Process {
     bool stopped = false;

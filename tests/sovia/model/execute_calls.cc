@@ -90,7 +90,7 @@ void Execution::complete(int which, const Reply& reply) {
   } else if (reply.result < 0) {
     complaint = reply.error == EINTR && waiting.receive.interrupted ? "" : "poll fails";
   } else {
-    const std::uint32_t may = connection.mask(side).may & (POLLIN | POLLRDHUP | POLLHUP | POLLERR);
+    const std::uint32_t may = (waiting.seen | connection.mask(side).may) & (POLLIN | POLLRDHUP | POLLHUP | POLLERR);
     complaint = reply.events != 0 && (reply.events & ~may) == 0 ? "" : "poll tells of what is not there";
   }
   if (!complaint.empty()) {
