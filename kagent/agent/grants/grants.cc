@@ -25,7 +25,7 @@ void give_back_memory(int file) {
 
 Grants::Grants(const Config& config, EventLoop& loop, ServiceCounters& counters)
     : config_(config), counters_(counters), worker_(loop),
-      maker_(config.granted, worker_, [this] { return config_.granted.ports - std::min(config_.granted.ports, ports_); }) {}
+      maker_(config.granted, worker_, ports_) {}
 
 Grants::~Grants() { finish(); }
 
@@ -66,7 +66,8 @@ std::optional<Grants::Refusal> Grants::judge(const AgentNic& nic, uid_t user,
     return Refusal{cause, std::move(reason)};
   };
   if (auto why_not = judge_user(nic, user, groups)) return why_not;
-  if (ports_ >= policy.ports) {
+  const std::uint32_t in_use = ports_ - going_;
+  if (in_use >= policy.ports) {
     return refusal(&ServiceCounters::not_granted_ports,
                    "all " + std::to_string(policy.ports) + " ports are in use");
   }
@@ -77,9 +78,9 @@ std::optional<Grants::Refusal> Grants::judge(const AgentNic& nic, uid_t user,
                        " ports that one user may have");
   }
   const std::uint32_t own = of_user == ports_of_user_.end() ? 0 : of_user->second;
-  if (user != 0 && !is_within_share(own, ports_, policy.ports)) {
+  if (user != 0 && !is_within_share(own, in_use, policy.ports)) {
     return refusal(&ServiceCounters::not_granted_ports,
-                   "the " + std::to_string(policy.ports - ports_) + " ports that are left are for root and other users");
+                   "the " + std::to_string(policy.ports - in_use) + " ports that are left are for root and other users");
   }
   return std::nullopt;
 }
@@ -95,6 +96,13 @@ void Grants::count(uid_t user, int change) {
   std::uint32_t& of_user = ports_of_user_[user];
   of_user += static_cast<std::uint32_t>(change);
   if (of_user == 0) ports_of_user_.erase(user);
+}
+
+void Grants::let_go(Held& held) {
+  if (std::exchange(held.is_going, true)) return;
+  count(held.user, -1);
+  ++ports_;
+  ++going_;
 }
 
 void Grants::make(AgentNic& nic, uid_t user, Made made) {
@@ -117,12 +125,7 @@ void Grants::make(AgentNic& nic, uid_t user, Made made) {
     made(std::nullopt, why);
   };
   count(user, 1);
-  try {
-    maker_.make(nic, done);
-  } catch (...) {
-    count(user, -1);
-    throw;
-  }
+  maker_.make(nic, done);
 }
 
 // ---------------------------------------------------------------------------- of an earlier agent
@@ -191,6 +194,7 @@ void Grants::look_after_left(std::uint64_t now) {
 }
 
 void Grants::end(Held held, std::unique_ptr<GrantedSegment> granted_segment, bool program_left, std::uint64_t now) {
+  let_go(held);
   Leaving leaving{std::move(held), program_left, {}, 0, 0, now};
   const GrantedLayout& layout = leaving.held.port->layout();
   leaving.farewells = granted_segment->last_frames(layout.address, layout.ether_type);
@@ -242,6 +246,7 @@ void Grants::withdraw(Held held, bool program_left) {
 }
 
 void Grants::destroy(Held held, bool program_left) {
+  let_go(held);
   // A function must be copyable, and a port is not.
   const auto ending = std::make_shared<Held>(std::move(held));
   const auto work = [ending, program_left] {
@@ -250,7 +255,10 @@ void Grants::destroy(Held held, bool program_left) {
     port.end();
   };
   worker_.give(work, [this, ending] {
-    if (!ending->port->is_kept()) return count(ending->user, -1);
+    --ports_;
+    --going_;
+    if (!ending->port->is_kept()) return maker_.go_on();
+    count(ending->user, 1);
     ++counters_.ports_kept;
     kept_.push_back(std::move(*ending));
   });
@@ -264,6 +272,7 @@ void Grants::look_after_kept(std::uint64_t now) {
     count(held.user, -1);
     return true;
   });
+  maker_.go_on();
 }
 
 void Grants::leave(const AgentNic& nic) {

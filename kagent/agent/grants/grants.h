@@ -4,8 +4,9 @@
 //   inherit() ... adopt() ------------------^     |           last disconnects at once, +20 ms, +100 ms
 //                                              leave()        taken down -> kept by the program?
 //
-// A port counts against the limits from make() or inherit() until it has been taken down and no
-// process has its socket any more: a program that kept the socket would keep the memory too.
+// A port counts against the limits from make() or inherit() until the program is gone, and again if a process has kept
+// the socket, and with it the memory. While it is taken down, which takes 0.1 s, a program that wants a port waits for
+// its place: another that began right after the first would else be hosted.
 #ifndef VIADUCT_KAGENT_AGENT_GRANTS_GRANTS_H
 #define VIADUCT_KAGENT_AGENT_GRANTS_GRANTS_H
 
@@ -61,6 +62,7 @@ class Grants {
     AgentNic* nic;
     std::unique_ptr<AgentPort> port;
     uid_t user;
+    bool is_going = false;  // it does not count for the user any more
   };
   // As PortMaker::Made.
   using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
@@ -96,7 +98,7 @@ class Grants {
   void finish();
   void leave(const AgentNic& nic);
 
-  std::uint32_t ports() const { return ports_; }  // being made and taken down included
+  std::uint32_t ports() const { return ports_; }  // being made and taken down included, and those that programs wait for
   std::size_t leaving() const { return leaving_.size(); }
   std::size_t kept() const { return kept_.size(); }
   std::size_t inherited() const { return left_.size(); }
@@ -126,6 +128,7 @@ class Grants {
   void destroy(Held held, bool program_left);
   void look_after_kept(std::uint64_t now);
   void count(uid_t user, int change);
+  void let_go(Held& held);
   static bool is_same(uid_t one, uid_t other);
 
   const Config& config_;
@@ -133,6 +136,7 @@ class Grants {
   Worker worker_;
   PortMaker maker_;
   std::uint32_t ports_ = 0;
+  std::uint32_t going_ = 0;  // of them
   std::unordered_map<uid_t, std::uint32_t> ports_of_user_;
   std::list<Leaving> leaving_;
   std::list<Held> kept_;

@@ -9,26 +9,54 @@ constexpr std::uint32_t kBytesPerKb = 1024;
 
 void PortMaker::make(AgentNic& nic, Made made) {
   Stock& stock = stocks_[&nic];
+  stock.nic = &nic;
   ++stock.asked;
   stock.wanted = std::max(stock.wanted, std::min(stock.asked, policy_.ready_ports));
-  if (next_look_ == ~std::uint64_t{0}) next_look_ = monotonic_ns() + kAskedNs;
+  const std::uint64_t now = monotonic_ns();
+  next_look_ = std::min(next_look_, now + kAskedNs);
+  next_fill_ = std::min(next_fill_, now + kAheadNs);
   if (stock.ready.empty()) {
-    waiting_.push_back({&nic, std::move(made), monotonic_ns() + kMakingNs, begin(nic, false)});
-    return fill(nic);
+    waiting_.push_back({&nic, std::move(made), now + kMakingNs, nullptr});
+    return go_on();
   }
   auto port = std::move(stock.ready.back());
   stock.ready.pop_back();
-  fill(nic);
   made(std::move(port), "");
 }
 
+// How many ports there may be besides those that there are, or that are being made for programs.
+std::uint32_t PortMaker::room() const {
+  std::uint32_t all = ports_;
+  for (const Waiting& each : waiting_) all -= each.in_vain == nullptr;
+  return policy_.ports - std::min(policy_.ports, all);
+}
+
+void PortMaker::go_on() {
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    const auto each = next++;
+    if (each->in_vain != nullptr) continue;
+    if (room() == 0) return;
+    try {
+      each->in_vain = begin(*each->nic, false);
+    } catch (const std::system_error& error) {
+      refuse(each, error.what());
+    }
+  }
+}
+
+void PortMaker::refuse(std::list<Waiting>::iterator at, const std::string& why) {
+  const Waiting waiting = std::move(*at);
+  waiting_.erase(at);
+  if (waiting.in_vain != nullptr) *waiting.in_vain = true;
+  waiting.made(nullptr, why);
+}
+
 // Has ports made ahead until as many are ready as are wanted.
-void PortMaker::fill(AgentNic& nic) {
-  Stock& stock = stocks_[&nic];
-  const std::size_t wanted = std::min(stock.wanted, room_());
+void PortMaker::fill(Stock& stock) {
+  const std::size_t wanted = std::min(stock.wanted, room());
   while (stock.ready.size() + stock.being_made.size() < wanted) {
     try {
-      stock.being_made.push_back(begin(nic, true));
+      stock.being_made.push_back(begin(*stock.nic, true));
     } catch (const std::system_error&) {
       return;  // there is no thread: programs that wait are told so
     }
@@ -70,7 +98,7 @@ void PortMaker::on_made(AgentNic& nic, bool ahead, std::unique_ptr<AgentPort> po
   if (port == nullptr) return;
   Stock& stock = stocks_[&nic];
   stock.ready.push_back(std::move(port));
-  keep(stock, std::min(stock.wanted, room_()));
+  keep(stock, std::min(stock.wanted, room()));
 }
 
 void PortMaker::discard(std::unique_ptr<AgentPort> port) {
@@ -88,14 +116,15 @@ void PortMaker::keep(Stock& stock, std::size_t most) {
 
 void PortMaker::tick(std::uint64_t now) {
   while (!waiting_.empty() && waiting_.front().until <= now) {
-    const Waiting late = std::move(waiting_.front());
-    waiting_.pop_front();
-    *late.in_vain = true;
-    late.made(nullptr, "no port could be made within " + std::to_string(kMakingNs / kNsPerSecond) +
-                           " s, this host is busy");
+    refuse(waiting_.begin(), "no port could be made within " + std::to_string(kMakingNs / kNsPerSecond) +
+                                 " s, this host is busy");
+  }
+  if (now >= next_fill_) {
+    next_fill_ = kNever;
+    for (auto& [nic, stock] : stocks_) fill(stock);
   }
   if (now < next_look_) return;
-  next_look_ = ~std::uint64_t{0};
+  next_look_ = kNever;
   for (auto& [nic, stock] : stocks_) {
     stock.wanted = std::min(std::max(stock.asked, 1u), policy_.ready_ports);
     if (std::exchange(stock.asked, 0) != 0) next_look_ = now + kAskedNs;
@@ -104,10 +133,15 @@ void PortMaker::tick(std::uint64_t now) {
 }
 
 std::uint64_t PortMaker::next_deadline() const {
-  return waiting_.empty() ? next_look_ : std::min(next_look_, waiting_.front().until);
+  const std::uint64_t next = std::min(next_look_, next_fill_);
+  return waiting_.empty() ? next : std::min(next, waiting_.front().until);
 }
 
 void PortMaker::leave(const AgentNic& nic) {
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    const auto each = next++;
+    if (each->nic == &nic && each->in_vain == nullptr) refuse(each, "the interface has gone");
+  }
   const auto at = stocks_.find(&nic);
   if (at == stocks_.end()) return;
   Stock& stock = at->second;

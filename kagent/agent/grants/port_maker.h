@@ -1,7 +1,8 @@
 // Makes granted ports in a thread: for programs that wait for one, and some ahead.
 //
 // A port takes the kernel some 25 ms, one at a time. A server that forks for each connection wants many at once, so as
-// many are ready as programs have asked for in the last minute, and one from the first time on.
+// many are ready as programs have asked for in the last minute, and one from the first time on. Those that have been
+// taken are made anew a moment later: programs that begin want the processors for themselves.
 #ifndef VIADUCT_KAGENT_AGENT_GRANTS_PORT_MAKER_H
 #define VIADUCT_KAGENT_AGENT_GRANTS_PORT_MAKER_H
 
@@ -26,23 +27,29 @@ class PortMaker {
  public:
   // How long a port may take to make. The program that waits for it gives the agent up after five seconds.
   static constexpr std::uint64_t kMakingNs = 3 * kNsPerSecond;
+  // When ports are made ahead, counted from the first that was taken.
+  static constexpr std::uint64_t kAheadNs = 250 * kNsPerMs;
   // For how long programs that have asked for a port count.
   static constexpr std::uint64_t kAskedNs = 60 * kNsPerSecond;
 
-  // `room`: how many ports there may be besides those that programs have or wait for. All arguments must outlive this.
-  PortMaker(const GrantPolicy& policy, Worker& worker, std::function<std::uint32_t()> room)
-      : policy_(policy), worker_(worker), room_(std::move(room)) {}
+  // `ports`: how many there are, ready ones not counted, and those that programs wait for. All arguments must outlive
+  // this.
+  PortMaker(const GrantPolicy& policy, Worker& worker, const std::uint32_t& ports)
+      : policy_(policy), worker_(worker), ports_(ports) {}
 
   // Called from the loop, at once if a port is ready, with the port, or with none and the reason: after kMakingNs the
-  // program gets none. Throws std::system_error.
+  // program gets none.
   using Made = std::function<void(std::unique_ptr<AgentPort> port, const std::string& why)>;
   void make(AgentNic& nic, Made made);
+  // There is room for another port: one that a program waits for is made.
+  void go_on();
 
-  // Gives up ports that take too long, and those that have been ready for nobody.
+  // Makes ports ahead, gives up those that take too long, and those that have been ready for nobody.
   void tick(std::uint64_t now);
   std::uint64_t next_deadline() const;  // ~0: never
 
-  // Gives up the ready ports (of the NIC). Those that the thread makes meanwhile are given up when they come.
+  // Gives up the ready ports (of the NIC) and those that programs wait for without room. Those that the thread makes
+  // meanwhile are given up when they come, unless a program waits.
   void leave(const AgentNic& nic);
   void leave();
 
@@ -54,16 +61,19 @@ class PortMaker {
     AgentNic* nic;
     Made made;
     std::uint64_t until;
-    std::shared_ptr<std::atomic<bool>> in_vain;  // nobody waits for the port any more
+    std::shared_ptr<std::atomic<bool>> in_vain;  // nobody waits for the port any more; null: there is no room for it yet
   };
   struct Stock {
+    AgentNic* nic = nullptr;
     std::vector<std::unique_ptr<AgentPort>> ready;
     std::vector<std::shared_ptr<std::atomic<bool>>> being_made;  // ahead
     std::uint32_t asked = 0;                                     // since the last look
     std::uint32_t wanted = 0;                                    // ready ones
   };
 
-  void fill(AgentNic& nic);
+  std::uint32_t room() const;
+  void refuse(std::list<Waiting>::iterator at, const std::string& why);
+  void fill(Stock& stock);
   std::shared_ptr<std::atomic<bool>> begin(AgentNic& nic, bool ahead);
   void on_made(AgentNic& nic, bool ahead, std::unique_ptr<AgentPort> port, const std::string& why);
   void discard(std::unique_ptr<AgentPort> port);
@@ -71,10 +81,11 @@ class PortMaker {
 
   const GrantPolicy& policy_;
   Worker& worker_;
-  const std::function<std::uint32_t()> room_;
+  const std::uint32_t& ports_;
   std::list<Waiting> waiting_;
   std::unordered_map<const AgentNic*, Stock> stocks_;
-  std::uint64_t next_look_ = ~std::uint64_t{0};
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  std::uint64_t next_look_ = kNever, next_fill_ = kNever;
 };
 
 }  // namespace viaduct

@@ -58,7 +58,7 @@ class TestGranter final : public Granter {
  public:
   struct Log {
     std::string why;  // no port can be made
-    std::mutex making;  // while held, making a port waits
+    std::mutex making;  // while held, making a port waits, and so does taking it down
     bool kept = false;  // a program holds copies of all sockets
     unsigned made = 0, gone = 0, admitted = 0, dismissed = 0, left = 0;
     std::vector<std::pair<MacAddress, AgentPort::Holder>> remains;  // of an earlier agent
@@ -122,7 +122,10 @@ class TestGranter final : public Granter {
       return true;
     }
     GrantedCounters counters() override { return log_.counters; }
-    void end() override { ++log_.gone; }
+    void end() override {
+      const std::lock_guard lock(log_.making);
+      ++log_.gone;
+    }
     bool is_kept() override { return log_.kept; }
 
    private:

@@ -386,6 +386,51 @@ TEST_F(GrantsTest, CountsPortsWhoseSocketsAreKept) {
   expect_granted(ask(third, Placement::kGranted));
 }
 
+class PlacesTest : public GrantsTest {
+ protected:
+  PlacesTest() {
+    Config config = TestAgent::small_config();
+    config.granted.ports = 1;
+    configure(config);
+  }
+  // A program asks while the only port is being taken down.
+  void ask_meanwhile(TestProgram& program) {
+    {
+      TestProgram first(agent->socket());
+      expect_granted(ask(first));
+    }
+    const std::lock_guard lock(agent->ports.making);
+    while (agent->server->sessions() != 0) agent->loop.poll(kNsPerMs);
+    program.say(TestProgram::hello("nic0", Placement::kGranted));
+    while (agent->server->grants().ports() < 2) agent->loop.poll(kNsPerMs);
+    EXPECT_EQ(agent->ports.made, 1u) << "there is no room for another";
+    TestProgram third(agent->socket());
+    third.say(TestProgram::hello("nic0", Placement::kGranted));
+    while (agent->counters.not_granted_ports == 0) agent->loop.poll(kNsPerMs);
+    expect_refused(third, third.answer(), "all 1 ports are in use");
+  }
+};
+
+TEST_F(PlacesTest, OfAProgramThatHasGoneIsWaitedFor) {
+  TestProgram second(agent->socket());
+  ask_meanwhile(second);
+  agent->run();
+  expect_granted(second.answer());
+  EXPECT_EQ(agent->ports.made, 2u);
+}
+
+TEST_F(PlacesTest, AreNotThereWhenTheNicHasGone) {
+  TestProgram second(agent->socket());
+  ask_meanwhile(second);
+  agent->server->end_sessions(*agent->nics[0]);
+  expect_nothing_left();
+  agent->nics[0]->close();
+  EXPECT_TRUE(second.closed());
+  agent->nics[0]->open(monotonic_ns());
+  TestProgram third(agent->socket());
+  expect_granted(ask(third));
+}
+
 // A program that has had connections, and is gone: its stack is one of a simulation.
 class LastDisconnectsTest : public GrantsTest {
  protected:
@@ -508,12 +553,19 @@ class ReadyPortsTest : public GrantsTest {
     return config;
   }
   std::size_t ready() const { return agent->server->grants().ready(*agent->nics[0]); }
+  void wait_a_moment() {
+    agent->server->tick(monotonic_ns() + PortMaker::kAheadNs);
+    agent->run();
+  }
 };
 
 TEST_F(ReadyPortsTest, AProgramDoesNotWaitForTheKernel) {
   TestProgram first(agent->socket()), second(agent->socket());
   EXPECT_EQ(ready(), 0u) << "before the first program";
   expect_granted(ask(first));
+  EXPECT_EQ(ready(), 0u) << "the program has the processors for itself";
+  EXPECT_LE(agent->server->next_deadline(), monotonic_ns() + PortMaker::kAheadNs);
+  wait_a_moment();
   EXPECT_EQ(ready(), 1u);
   EXPECT_EQ(agent->ports.admitted, 1u);
   EXPECT_EQ(agent->server->grants().ports(), 1u) << "a ready port is nobody's";
@@ -523,7 +575,7 @@ TEST_F(ReadyPortsTest, AProgramDoesNotWaitForTheKernel) {
     while (agent->server->grants().ports() == 1) agent->loop.poll(kNsPerMs);
     expect_granted(second.answer());
   }
-  agent->run();
+  wait_a_moment();
   EXPECT_EQ(ready(), 2u) << "as many as have been asked for";
 }
 
@@ -539,6 +591,8 @@ TEST_F(ReadyPortsTest, WhoWaitsHasTheFirstPortThatIsThere) {
   expect_granted(first.answer());
   expect_granted(second.answer());
   EXPECT_EQ(agent->counters.ports_made, 2u);
+  EXPECT_EQ(agent->ports.made, 2u);
+  wait_a_moment();
   EXPECT_EQ(ready(), 2u);
 }
 
@@ -546,6 +600,7 @@ TEST_F(ReadyPortsTest, GoWhenProgramsAskNoMore) {
   TestProgram first(agent->socket()), second(agent->socket());
   expect_granted(ask(first));
   expect_granted(ask(second));
+  wait_a_moment();
   EXPECT_EQ(ready(), 2u);
   const std::uint64_t minute = PortMaker::kAskedNs, now = monotonic_ns();
   EXPECT_LE(agent->server->next_deadline(), now + minute);
@@ -566,8 +621,10 @@ TEST_F(ReadyPortsTest, StayWithinTheLimitOfPorts) {
   configure(config);
   TestProgram first(agent->socket()), second(agent->socket()), third(agent->socket());
   expect_granted(ask(first));
+  wait_a_moment();
   EXPECT_EQ(ready(), 1u);
   expect_granted(ask(second));
+  wait_a_moment();
   EXPECT_EQ(ready(), 0u);
   expect_refused(third, ask(third, Placement::kGranted), "all 2 ports are in use");
   EXPECT_EQ(agent->ports.made, 2u);
@@ -576,6 +633,8 @@ TEST_F(ReadyPortsTest, StayWithinTheLimitOfPorts) {
 TEST_F(ReadyPortsTest, GoWithTheInterfaceAndTheAgent) {
   TestProgram first(agent->socket());
   expect_granted(ask(first));
+  wait_a_moment();
+  EXPECT_EQ(ready(), 1u);
   agent->server->end_sessions(*agent->nics[0]);
   expect_nothing_left();
   EXPECT_EQ(ready(), 0u);
@@ -583,6 +642,7 @@ TEST_F(ReadyPortsTest, GoWithTheInterfaceAndTheAgent) {
   agent->nics[0]->open(monotonic_ns());
   TestProgram second(agent->socket());
   expect_granted(ask(second));
+  wait_a_moment();
   EXPECT_EQ(ready(), 1u);
   agent->server.reset();
   EXPECT_EQ(agent->ports.gone, agent->ports.made);
@@ -591,14 +651,17 @@ TEST_F(ReadyPortsTest, GoWithTheInterfaceAndTheAgent) {
 TEST_F(ReadyPortsTest, ThatCannotBeMadeAreNobodysMisfortune) {
   TestProgram first(agent->socket()), second(agent->socket()), third(agent->socket());
   expect_granted(ask(first));
+  wait_a_moment();
   agent->ports.why = "via0: no more macvlans";
   expect_granted(ask(second));
+  wait_a_moment();
   EXPECT_EQ(ready(), 0u);
   EXPECT_EQ(agent->counters.not_granted_failed, 0u);
   expect_refused(third, ask(third, Placement::kGranted), "no port: via0: no more macvlans");
   agent->ports.why.clear();
   TestProgram fourth(agent->socket());
   expect_granted(ask(fourth));
+  wait_a_moment();
   EXPECT_EQ(ready(), 2u);
 }
 
