@@ -24,8 +24,7 @@ void give_back_memory(int file) {
 }  // namespace
 
 Grants::Grants(const Config& config, EventLoop& loop, ServiceCounters& counters)
-    : config_(config), counters_(counters), worker_(loop),
-      maker_(config.granted, worker_, ports_) {}
+    : config_(config), counters_(counters), makes_(loop), ends_(loop), maker_(config.granted, makes_, ends_, ports_) {}
 
 Grants::~Grants() { finish(); }
 
@@ -35,7 +34,7 @@ void Grants::finish() {
   for (Left& each : left_) destroy(std::move(each.held), true);
   left_.clear();
   maker_.leave();
-  worker_.finish();
+  finish_work();
 }
 
 // Judges a user without regard to the ports that are in use, which judge() counts.
@@ -199,7 +198,7 @@ void Grants::end(Held held, std::unique_ptr<GrantedSegment> granted_segment, boo
   const GrantedLayout& layout = leaving.held.port->layout();
   leaving.farewells = granted_segment->last_frames(layout.address, layout.ether_type);
   // Closing the file may free all of its memory, so the worker does it.
-  worker_.give([file = std::shared_ptr<GrantedSegment>(std::move(granted_segment))]() mutable { file.reset(); }, {});
+  ends_.give([file = std::shared_ptr<GrantedSegment>(std::move(granted_segment))]() mutable { file.reset(); }, {});
   leaving_.push_back(std::move(leaving));
   tick(now);
 }
@@ -254,7 +253,7 @@ void Grants::destroy(Held held, bool program_left) {
     if (program_left) give_back_memory(port.umem());
     port.end();
   };
-  worker_.give(work, [this, ending] {
+  ends_.give(work, [this, ending] {
     --ports_;
     --going_;
     if (!ending->port->is_kept()) return maker_.go_on();
@@ -262,6 +261,14 @@ void Grants::destroy(Held held, bool program_left) {
     ++counters_.ports_kept;
     kept_.push_back(std::move(*ending));
   });
+}
+
+// The end of a port makes room for another, and a port whose program has gone ends.
+void Grants::finish_work() {
+  while (!idle()) {
+    makes_.finish();
+    ends_.finish();
+  }
 }
 
 void Grants::look_after_kept(std::uint64_t now) {
@@ -293,7 +300,7 @@ void Grants::leave(const AgentNic& nic) {
     }
   }
   maker_.leave(nic);
-  worker_.finish();
+  finish_work();
 }
 
 }  // namespace viaduct

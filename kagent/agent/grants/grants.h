@@ -103,7 +103,7 @@ class Grants {
   std::size_t kept() const { return kept_.size(); }
   std::size_t inherited() const { return left_.size(); }
   std::size_t ready(const AgentNic& nic) const { return maker_.ready(nic); }  // made ahead, for no program yet
-  bool idle() const { return worker_.busy() == 0; }
+  bool idle() const { return makes_.busy() == 0 && ends_.busy() == 0; }
 
  private:
   struct Leaving {
@@ -126,6 +126,7 @@ class Grants {
   void say_some(Leaving& leaving);
   void withdraw(Held held, bool program_left);
   void destroy(Held held, bool program_left);
+  void finish_work();
   void look_after_kept(std::uint64_t now);
   void count(uid_t user, int change);
   void let_go(Held& held);
@@ -133,7 +134,7 @@ class Grants {
 
   const Config& config_;
   ServiceCounters& counters_;
-  Worker worker_;
+  Worker makes_, ends_;  // apart, as a port that a program waits for is not to wait for the end of others
   PortMaker maker_;
   std::uint32_t ports_ = 0;
   std::uint32_t going_ = 0;  // of them

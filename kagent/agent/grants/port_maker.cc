@@ -82,7 +82,7 @@ std::shared_ptr<std::atomic<bool>> PortMaker::begin(AgentNic& nic, bool ahead) {
     if (ahead) std::erase(stocks_[&nic].being_made, in_vain);
     on_made(nic, ahead, std::move(result->port), result->why);
   };
-  worker_.give(work, done);
+  makes_.give(work, done);
   return in_vain;
 }
 
@@ -103,7 +103,7 @@ void PortMaker::on_made(AgentNic& nic, bool ahead, std::unique_ptr<AgentPort> po
 
 void PortMaker::discard(std::unique_ptr<AgentPort> port) {
   const auto ending = std::shared_ptr<AgentPort>(std::move(port));  // a function must be copyable, and a port is not
-  worker_.give([ending] { ending->end(); }, {});
+  ends_.give([ending] { ending->end(); }, {});
 }
 
 // Gives up all ready ports but `most`.

@@ -32,10 +32,10 @@ class PortMaker {
   // For how long programs that have asked for a port count.
   static constexpr std::uint64_t kAskedNs = 60 * kNsPerSecond;
 
-  // `ports`: how many there are, ready ones not counted, and those that programs wait for. All arguments must outlive
-  // this.
-  PortMaker(const GrantPolicy& policy, Worker& worker, const std::uint32_t& ports)
-      : policy_(policy), worker_(worker), ports_(ports) {}
+  // `makes`, `ends`: threads that make ports and take them down. `ports`: how many there are, ready ones not counted, and
+  // those that programs wait for. All arguments must outlive this.
+  PortMaker(const GrantPolicy& policy, Worker& makes, Worker& ends, const std::uint32_t& ports)
+      : policy_(policy), makes_(makes), ends_(ends), ports_(ports) {}
 
   // Called from the loop, at once if a port is ready, with the port, or with none and the reason: after kMakingNs the
   // program gets none.
@@ -80,7 +80,8 @@ class PortMaker {
   void keep(Stock& stock, std::size_t most);
 
   const GrantPolicy& policy_;
-  Worker& worker_;
+  Worker& makes_;
+  Worker& ends_;
   const std::uint32_t& ports_;
   std::list<Waiting> waiting_;
   std::unordered_map<const AgentNic*, Stock> stocks_;
