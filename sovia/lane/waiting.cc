@@ -287,7 +287,8 @@ Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_
   const bool expired = deadline != kNever && begin >= deadline;
   const bool spins = lanes && worth_spinning && !expired;
   const std::uint64_t most = options().spin_us * 1000;
-  if (spins && spin(condition, std::min(deadline, begin + t_spin_time.ns(most)), signals)) {
+  const std::uint64_t spin_ns = t_spin_time.ns(most);
+  if (spins && spin_ns != 0 && spin(condition, std::min(deadline, begin + spin_ns), signals)) {
     counters::add(Counter::kSpinHits);
     return Woken::kReady;
   }
