@@ -539,12 +539,9 @@ void SetWakeEvent::remove(int epfd) {
 
 short SetWakeEvent::without(int epfd, short kernel_says) {
   const KeepErrno keep;
-  {
-    const LockGuard guard(mutex_);
-    if (!rung_) return kernel_says;
-    rung_ = false;
-    change_wake_event(epfd, EPOLL_CTL_MOD, 0);
-  }
+  // No thread may ring between the two calls; one that has disarmed the event has left the kernel's answer out of date.
+  const LockGuard guard(mutex_);
+  if (std::exchange(rung_, false)) change_wake_event(epfd, EPOLL_CTL_MOD, 0);
   pollfd now{epfd, kernel_says, 0};
   return libc::poll(&now, 1, 0) < 0 ? kernel_says : now.revents;
 }
