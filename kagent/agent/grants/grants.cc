@@ -24,7 +24,9 @@ void give_back_memory(int file) {
 }  // namespace
 
 Grants::Grants(const Config& config, EventLoop& loop, ServiceCounters& counters)
-    : config_(config), counters_(counters), makes_(loop), ends_(loop), maker_(config.granted, makes_, ends_, ports_) {}
+    : config_(config), counters_(counters), makes_(loop), ends_(loop),
+      maker_(config.granted, makes_, ends_, ports_,
+             [this](uid_t user, std::uint32_t held_back) { return fits(user, held_back); }) {}
 
 Grants::~Grants() { finish(); }
 
@@ -70,13 +72,12 @@ std::optional<Grants::Refusal> Grants::judge(const AgentNic& nic, uid_t user,
     return refusal(&ServiceCounters::not_granted_ports,
                    "all " + std::to_string(policy.ports) + " ports are in use");
   }
-  const auto of_user = ports_of_user_.find(user);
-  if (user != 0 && of_user != ports_of_user_.end() && of_user->second >= policy.ports_per_user) {
+  const auto of_user = uses_.find(user);
+  const std::uint32_t own = of_user == uses_.end() ? 0 : of_user->second.ports - of_user->second.going;
+  if (user != 0 && own >= policy.ports_per_user) {
     return refusal(&ServiceCounters::not_granted_user_limit,
-                   text_of_account(user) + " has all " + std::to_string(of_user->second) +
-                       " ports that one user may have");
+                   text_of_account(user) + " has all " + std::to_string(own) + " ports that one user may have");
   }
-  const std::uint32_t own = of_user == ports_of_user_.end() ? 0 : of_user->second;
   if (user != 0 && !is_within_share(own, in_use, policy.ports)) {
     return refusal(&ServiceCounters::not_granted_ports,
                    "the " + std::to_string(policy.ports - in_use) + " ports that are left are for root and other users");
@@ -90,17 +91,24 @@ bool Grants::is_same(uid_t one, uid_t other) {
   return number(one) == number(other);
 }
 
+// Whether a user who waits for a port, and for `held_back` of them in all, has room for another: ports that are being taken
+// down count, or who keeps their sockets could have more than its limit.
+bool Grants::fits(uid_t user, std::uint32_t held_back) const {
+  if (user == 0) return true;
+  const std::uint32_t own = uses_.at(user).ports - held_back;
+  return own < config_.granted.ports_per_user && is_within_share(own, ports_ - maker_.held_back(), config_.granted.ports);
+}
+
 void Grants::count(uid_t user, int change) {
   ports_ += static_cast<std::uint32_t>(change);
-  std::uint32_t& of_user = ports_of_user_[user];
-  of_user += static_cast<std::uint32_t>(change);
-  if (of_user == 0) ports_of_user_.erase(user);
+  Use& use = uses_[user];
+  use.ports += static_cast<std::uint32_t>(change);
+  if (use.ports == 0) uses_.erase(user);
 }
 
 void Grants::let_go(Held& held) {
   if (std::exchange(held.is_going, true)) return;
-  count(held.user, -1);
-  ++ports_;
+  ++uses_[held.user].going;
   ++going_;
 }
 
@@ -124,7 +132,7 @@ void Grants::make(AgentNic& nic, uid_t user, Made made) {
     made(std::nullopt, why);
   };
   count(user, 1);
-  maker_.make(nic, done);
+  maker_.make(nic, user, done);
 }
 
 // ---------------------------------------------------------------------------- of an earlier agent
@@ -254,12 +262,14 @@ void Grants::destroy(Held held, bool program_left) {
     port.end();
   };
   ends_.give(work, [this, ending] {
-    --ports_;
+    --uses_[ending->user].going;
     --going_;
-    if (!ending->port->is_kept()) return maker_.go_on();
-    count(ending->user, 1);
-    ++counters_.ports_kept;
-    kept_.push_back(std::move(*ending));
+    if (ending->port->is_kept()) {
+      ++counters_.ports_kept;
+      return kept_.push_back(std::move(*ending));
+    }
+    count(ending->user, -1);
+    maker_.go_on();
   });
 }
 

@@ -4,9 +4,9 @@
 //   inherit() ... adopt() ------------------^     |           last disconnects at once, +20 ms, +100 ms
 //                                              leave()        taken down -> kept by the program?
 //
-// A port counts against the limits from make() or inherit() until the program is gone, and again if a process has kept
-// the socket, and with it the memory. While it is taken down, which takes 0.1 s, a program that wants a port waits for
-// its place: another that began right after the first would else be hosted.
+// A port counts against the limits from make() or inherit() until it has been taken down and no process has its socket any
+// more: a program that kept the socket would keep the memory too. To take it down takes 0.1 s, and a program that needs its
+// place waits for that: one that begins right after another has ended would else be hosted.
 #ifndef VIADUCT_KAGENT_AGENT_GRANTS_GRANTS_H
 #define VIADUCT_KAGENT_AGENT_GRANTS_GRANTS_H
 
@@ -62,7 +62,7 @@ class Grants {
     AgentNic* nic;
     std::unique_ptr<AgentPort> port;
     uid_t user;
-    bool is_going = false;  // it does not count for the user any more
+    bool is_going = false;  // it is about to be taken down
   };
   // As PortMaker::Made.
   using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
@@ -106,6 +106,9 @@ class Grants {
   bool idle() const { return makes_.busy() == 0 && ends_.busy() == 0; }
 
  private:
+  struct Use {
+    std::uint32_t ports = 0, going = 0;
+  };
   struct Leaving {
     Held held;
     bool program_left;
@@ -128,6 +131,7 @@ class Grants {
   void destroy(Held held, bool program_left);
   void finish_work();
   void look_after_kept(std::uint64_t now);
+  bool fits(uid_t user, std::uint32_t held_back) const;
   void count(uid_t user, int change);
   void let_go(Held& held);
   static bool is_same(uid_t one, uid_t other);
@@ -137,8 +141,8 @@ class Grants {
   Worker makes_, ends_;  // apart, as a port that a program waits for is not to wait for the end of others
   PortMaker maker_;
   std::uint32_t ports_ = 0;
-  std::uint32_t going_ = 0;  // of them
-  std::unordered_map<uid_t, std::uint32_t> ports_of_user_;
+  std::uint32_t going_ = 0;  // of them, about to be taken down
+  std::unordered_map<uid_t, Use> uses_;
   std::list<Leaving> leaving_;
   std::list<Held> kept_;
   std::uint64_t next_look_ = 0;  // when kept_ is looked at next

@@ -5,9 +5,13 @@
 
 namespace viaduct {
 
+namespace {
+
 constexpr std::uint32_t kBytesPerKb = 1024;
 
-void PortMaker::make(AgentNic& nic, Made made) {
+}  // namespace
+
+void PortMaker::make(AgentNic& nic, uid_t user, Made made) {
   Stock& stock = stocks_[&nic];
   stock.nic = &nic;
   ++stock.asked;
@@ -15,20 +19,24 @@ void PortMaker::make(AgentNic& nic, Made made) {
   const std::uint64_t now = monotonic_ns();
   next_look_ = std::min(next_look_, now + kAskedNs);
   next_fill_ = std::min(next_fill_, now + kAheadNs);
-  if (stock.ready.empty()) {
-    waiting_.push_back({&nic, std::move(made), now + kMakingNs, nullptr});
-    return go_on();
-  }
-  auto port = std::move(stock.ready.back());
-  stock.ready.pop_back();
-  made(std::move(port), "");
+  waiting_.push_back({&nic, user, std::move(made), now + kMakingNs, nullptr});
+  go_on();
+}
+
+std::uint32_t PortMaker::held_back() const {
+  const auto is_held_back = [](const Waiting& each) { return each.in_vain == nullptr; };
+  return static_cast<std::uint32_t>(std::count_if(waiting_.begin(), waiting_.end(), is_held_back));
+}
+
+std::uint32_t PortMaker::held_back(uid_t user) const {
+  const auto is_held_back = [user](const Waiting& each) { return each.in_vain == nullptr && each.user == user; };
+  return static_cast<std::uint32_t>(std::count_if(waiting_.begin(), waiting_.end(), is_held_back));
 }
 
 // How many ports there may be besides those that there are, or that are being made for programs.
 std::uint32_t PortMaker::room() const {
-  std::uint32_t all = ports_;
-  for (const Waiting& each : waiting_) all -= each.in_vain == nullptr;
-  return policy_.ports - std::min(policy_.ports, all);
+  const std::uint32_t ports = ports_ - held_back();
+  return policy_.ports - std::min(policy_.ports, ports);
 }
 
 void PortMaker::go_on() {
@@ -36,12 +44,26 @@ void PortMaker::go_on() {
     const auto each = next++;
     if (each->in_vain != nullptr) continue;
     if (room() == 0) return;
+    if (!fits_(each->user, held_back(each->user))) continue;
+    Stock& stock = stocks_[each->nic];
+    if (!stock.ready.empty()) {
+      auto port = std::move(stock.ready.back());
+      stock.ready.pop_back();
+      give(each, std::move(port));
+      continue;
+    }
     try {
       each->in_vain = begin(*each->nic, false);
     } catch (const std::system_error& error) {
       refuse(each, error.what());
     }
   }
+}
+
+void PortMaker::give(std::list<Waiting>::iterator at, std::unique_ptr<AgentPort> port) {
+  const Made made = std::move(at->made);
+  waiting_.erase(at);
+  made(std::move(port), "");
 }
 
 void PortMaker::refuse(std::list<Waiting>::iterator at, const std::string& why) {
@@ -86,19 +108,17 @@ std::shared_ptr<std::atomic<bool>> PortMaker::begin(AgentNic& nic, bool ahead) {
   return in_vain;
 }
 
-// The oldest program that waits has the port, even if another had it made.
+// The oldest program that has a port made for it has this one, even if another had it made.
 void PortMaker::on_made(AgentNic& nic, bool ahead, std::unique_ptr<AgentPort> port, const std::string& why) {
-  const auto first = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& each) { return each.nic == &nic; });
   if (port == nullptr && (ahead || why.empty())) return;
-  if (first != waiting_.end()) {
-    const Made made = std::move(first->made);
-    waiting_.erase(first);
-    return made(std::move(port), why);
-  }
+  const auto first = std::find_if(waiting_.begin(), waiting_.end(),
+                                  [&](const Waiting& each) { return each.nic == &nic && each.in_vain != nullptr; });
+  if (first != waiting_.end()) return port != nullptr ? give(first, std::move(port)) : refuse(first, why);
   if (port == nullptr) return;
   Stock& stock = stocks_[&nic];
   stock.ready.push_back(std::move(port));
-  keep(stock, std::min(stock.wanted, room()));
+  go_on();
+  shrink(stock, std::min(stock.wanted, room()));
 }
 
 void PortMaker::discard(std::unique_ptr<AgentPort> port) {
@@ -107,7 +127,7 @@ void PortMaker::discard(std::unique_ptr<AgentPort> port) {
 }
 
 // Gives up all ready ports but `most`.
-void PortMaker::keep(Stock& stock, std::size_t most) {
+void PortMaker::shrink(Stock& stock, std::size_t most) {
   while (stock.ready.size() > most) {
     discard(std::move(stock.ready.back()));
     stock.ready.pop_back();
@@ -128,7 +148,7 @@ void PortMaker::tick(std::uint64_t now) {
   for (auto& [nic, stock] : stocks_) {
     stock.wanted = std::min(std::max(stock.asked, 1u), policy_.ready_ports);
     if (std::exchange(stock.asked, 0) != 0) next_look_ = now + kAskedNs;
-    keep(stock, stock.wanted);
+    shrink(stock, stock.wanted);
   }
 }
 
@@ -147,7 +167,7 @@ void PortMaker::leave(const AgentNic& nic) {
   Stock& stock = at->second;
   stock.asked = stock.wanted = 0;
   for (const auto& in_vain : stock.being_made) *in_vain = true;
-  keep(stock, 0);
+  shrink(stock, 0);
 }
 
 void PortMaker::leave() {

@@ -6,6 +6,8 @@
 #ifndef VIADUCT_KAGENT_AGENT_GRANTS_PORT_MAKER_H
 #define VIADUCT_KAGENT_AGENT_GRANTS_PORT_MAKER_H
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -13,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kagent/agent/config/config.h"
@@ -32,17 +35,21 @@ class PortMaker {
   // For how long programs that have asked for a port count.
   static constexpr std::uint64_t kAskedNs = 60 * kNsPerSecond;
 
+  // Whether a user may have another port now; it waits for `held_back`, this one included, that are not being made yet.
+  using Fits = std::function<bool(uid_t user, std::uint32_t held_back)>;
   // `makes`, `ends`: threads that make ports and take them down. `ports`: how many there are, ready ones not counted, and
   // those that programs wait for. All arguments must outlive this.
-  PortMaker(const GrantPolicy& policy, Worker& makes, Worker& ends, const std::uint32_t& ports)
-      : policy_(policy), makes_(makes), ends_(ends), ports_(ports) {}
+  PortMaker(const GrantPolicy& policy, Worker& makes, Worker& ends, const std::uint32_t& ports, Fits fits)
+      : policy_(policy), makes_(makes), ends_(ends), ports_(ports), fits_(std::move(fits)) {}
 
   // Called from the loop, at once if a port is ready, with the port, or with none and the reason: after kMakingNs the
   // program gets none.
   using Made = std::function<void(std::unique_ptr<AgentPort> port, const std::string& why)>;
-  void make(AgentNic& nic, Made made);
-  // There is room for another port: one that a program waits for is made.
+  void make(AgentNic& nic, uid_t user, Made made);
+  // There may be room for another port: those that programs wait for are made, as far as it goes.
   void go_on();
+  // Ports that programs wait for and that are not being made, as there is no room.
+  std::uint32_t held_back() const;
 
   // Makes ports ahead, gives up those that take too long, and those that have been ready for nobody.
   void tick(std::uint64_t now);
@@ -59,6 +66,7 @@ class PortMaker {
   // Oldest first.
   struct Waiting {
     AgentNic* nic;
+    uid_t user;
     Made made;
     std::uint64_t until;
     std::shared_ptr<std::atomic<bool>> in_vain;  // nobody waits for the port any more; null: there is no room for it yet
@@ -71,18 +79,21 @@ class PortMaker {
     std::uint32_t wanted = 0;                                    // ready ones
   };
 
+  std::uint32_t held_back(uid_t user) const;
   std::uint32_t room() const;
+  void give(std::list<Waiting>::iterator at, std::unique_ptr<AgentPort> port);
   void refuse(std::list<Waiting>::iterator at, const std::string& why);
   void fill(Stock& stock);
   std::shared_ptr<std::atomic<bool>> begin(AgentNic& nic, bool ahead);
   void on_made(AgentNic& nic, bool ahead, std::unique_ptr<AgentPort> port, const std::string& why);
   void discard(std::unique_ptr<AgentPort> port);
-  void keep(Stock& stock, std::size_t most);
+  void shrink(Stock& stock, std::size_t most);
 
   const GrantPolicy& policy_;
   Worker& makes_;
   Worker& ends_;
   const std::uint32_t& ports_;
+  const Fits fits_;
   std::list<Waiting> waiting_;
   std::unordered_map<const AgentNic*, Stock> stocks_;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};

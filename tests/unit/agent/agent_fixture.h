@@ -58,7 +58,8 @@ class TestGranter final : public Granter {
  public:
   struct Log {
     std::string why;  // no port can be made
-    std::mutex making;  // while held, making a port waits, and so does taking it down
+    std::mutex making;  // while held, making a port waits
+    std::mutex ending;  // while held, taking a port down waits
     bool kept = false;  // a program holds copies of all sockets
     unsigned made = 0, gone = 0, admitted = 0, dismissed = 0, left = 0;
     std::vector<std::pair<MacAddress, AgentPort::Holder>> remains;  // of an earlier agent
@@ -123,7 +124,7 @@ class TestGranter final : public Granter {
     }
     GrantedCounters counters() override { return log_.counters; }
     void end() override {
-      const std::lock_guard lock(log_.making);
+      const std::lock_guard lock(log_.ending);
       ++log_.gone;
     }
     bool is_kept() override { return log_.kept; }

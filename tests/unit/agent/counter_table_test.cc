@@ -27,7 +27,7 @@ TEST(CounterTable, HasEveryCounterWithItsValueAndMeaning) {
   nic.live->port.rebinds = 8;
   nic.live->usage.connected = 9;
   nic.live->granted_ports = 12;
-  nic.live->granted_ready = 12;
+  nic.live->granted_ready = 10;
   nic.live->granted_made = 13;
   nic.live->granted.forged_source = 14;
   nic.live->granted.tx_dropped_invalid = 15;
@@ -48,7 +48,7 @@ TEST(CounterTable, HasEveryCounterWithItsValueAndMeaning) {
   EXPECT_THAT(text, HasSubstr("viaduct_nic_mtu_bytes{nic=\"via0\"} 1500\n"));
   EXPECT_THAT(text, HasSubstr("# TYPE viaduct_granted_ports gauge\n"
                               "viaduct_granted_ports{nic=\"via0\"} 12\n"));
-  EXPECT_THAT(text, HasSubstr("viaduct_granted_ready{nic=\"via0\"} 12\n"));
+  EXPECT_THAT(text, HasSubstr("viaduct_granted_ready{nic=\"via0\"} 10\n"));
   EXPECT_THAT(text, HasSubstr("viaduct_granted_made{nic=\"via0\"} 13\n"));
   EXPECT_THAT(text, HasSubstr("# HELP viaduct_granted_filter_forged_source frames of programs "
                               "dropped: another source address\n"
