@@ -278,6 +278,8 @@ int Socket::shut_stream(int fd, int how) {
   {
     const StreamsGuard both(*this);
     if (how == SHUT_RD || how == SHUT_RDWR) {
+      // Bytes behind a record that has come were there before the shutdown.
+      if (rx.record().is_expected() && !reset) take_record(*this, fd);
       rx.shut = true;
       reads_on = rx.shut_later = rx.record().is_expected() && !reset && handoff.is_alone() && is_connected(fd);
       if (reads_on) be_watched(*this);

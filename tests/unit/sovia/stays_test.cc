@@ -93,6 +93,22 @@ TEST(Receiving, CountsOnceWhatComesTwice) {
   }
 }
 
+// What has come stays to be read behind a shutdown; TCP refuses what comes later, where both directions are shut.
+TEST(Receiving, RefusesBehindAShutdownOnlyWhatComesLater) {
+  for (const bool later : {false, true}) {
+    Connection c;
+    c.up();
+    c.lane_brings("lane");
+    c.peer_goes_down();
+    EXPECT_EQ(all_of(c), "lane");
+    if (!later) c.peer_sends(c.record_of_peer(4) + "kernel");
+    ASSERT_EQ(sovia_shutdown(c.fd(), SHUT_RDWR), 0);
+    if (later) c.peer_sends(c.record_of_peer(4) + "kernel");
+    EXPECT_EQ(all_of(c), later ? "" : "kernel");
+    EXPECT_EQ(static_cast<bool>(c.socket().reset), later);
+  }
+}
+
 TEST(Receiving, FollowsThePeerUpAndDown) {
   Connection c;
   c.up();
