@@ -235,7 +235,7 @@ void after_fork_in_child(Socket& socket) VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   socket.sending_changed(TxRoute::kKernel);
   socket.link.on(LaneEvent::kForked);
   socket.link.shown.set(ShownSocket::Way::kKernel, Reason::kFork);
-  // A lane needs a NIC of the child's own, whose opening takes as long as some thousand calls by the kernel.
+  // A lane needs a NIC of the child's own, whose opening takes as long as a hundred calls by the kernel.
   socket.demand.forget_all();
   socket.demand.need(LaneDemand::kCallsOfChild);
   if (MessageLayer* const layer = socket.modes.message_layer(); layer != nullptr) layer->after_fork_in_child();
