@@ -150,10 +150,14 @@ void Execution::warm_up(int c) {
 
 // Calls that waited and have ended.
 void Execution::collect() {
+  // All of them, before an answer tells what one of them has taken.
   for (int i = 0; i < kProcesses; ++i) {
     if (!process(i).waiting) continue;
     Waiting& waiting = *process(i).waiting;
     waiting.seen |= connection(waiting.end).mask(waiting.end % 2).may;
+  }
+  for (int i = 0; i < kProcesses; ++i) {
+    if (!process(i).waiting) continue;
     if (const auto reply = hosts_.answer(i, 0)) complete(i, *reply);
   }
 }

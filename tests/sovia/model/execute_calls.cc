@@ -68,7 +68,7 @@ void Execution::begin(const Waiting& waiting, const Request& request, Ends ends)
 }
 
 void Execution::complete(int which, const Reply& reply) {
-  const Waiting waiting = *process(which).waiting;
+  Waiting waiting = *process(which).waiting;
   process(which).waiting.reset();
   Connection& connection = this->connection(waiting.end);
   const int side = waiting.end % 2;
@@ -79,6 +79,9 @@ void Execution::complete(int which, const Reply& reply) {
   const bool is_of_nothing = waiting.operation.op == Op::kReceive && waiting.receive.size == 0;
   // How much a send of more than there is room for gets to a closed end depends on when the reset comes.
   const bool is_cut = waiting.operation.op == Op::kSend && waiting.send.size > kRoom && connection.end(1 - side).closed;
+  // Another process may have set the mode before this one has entered the kernel, or has entered it again.
+  const bool says_again = reply.result < 0 && reply.error == EAGAIN;
+  if (says_again && model_of(waiting.end).nonblocking) waiting.receive.waits = waiting.send.waits = false;
   if (waiting.receive.interrupted || is_of_nothing || is_cut) outcome_.rows.back().settled = false;
   if (waiting.operation.op == Op::kSend) {
     connection.end(1 - side).in.pending -= waiting.send.size;
