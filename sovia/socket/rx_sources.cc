@@ -1,9 +1,12 @@
 #include "sovia/socket/rx_sources.h"
 
+#include <linux/sockios.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <cstdint>
 
+#include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/fallback.h"
 #include "sovia/socket/lane_endpoint.h"
@@ -31,7 +34,8 @@ bool ends_with(const Socket& socket, Source source, std::size_t bytes) SOVIA_RX_
   Lane& lane = socket.link.end->lane;
   const LockGuard guard(lane.lock());
   if (source == Source::kKernel) return !socket.rx.on_lane && lane.rx.first() == socket.rx.kernel_read + bytes;
-  return bytes == lane.rx.unread_here() && lane.control.receiving() == Lane::State::kEnded;
+  const bool is_last = socket.rx.leaves_lane || lane.control.receiving() == Lane::State::kEnded;
+  return bytes == lane.rx.unread_here() && is_last;
 }
 
 std::size_t look_at(Socket& socket, Source source, int fd, const iovec* pieces, std::size_t count, std::size_t skip)
@@ -43,7 +47,9 @@ std::size_t look_at(Socket& socket, Source source, int fd, const iovec* pieces, 
   if (socket.rx.on_lane && !socket.rx.leaves_lane) return 0;
   if (socket.rx.record().is_expected() && (!take_record(socket, fd) || socket.reset)) return 0;
   if (kernel_bytes(fd) == 0 || is_at_mark(fd)) return 0;
-  IovecTail rest(pieces, count, skip, ~0ull);
+  const std::uint64_t limit = kernel_limit(socket, fd);
+  if (limit == 0) return 0;
+  IovecTail rest(pieces, count, skip, limit);
   const ssize_t bytes = libc::recvmsg(fd, rest.message(), MSG_PEEK | MSG_DONTWAIT);
   return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
@@ -60,13 +66,36 @@ std::size_t look_behind(Socket& socket, int fd, const iovec* pieces, std::size_t
   for (std::size_t here = bytes; seen < room && ends_with(socket, source, here); seen += here) {
     switch (source) {
       case Source::kInherited: source = source_behind_inherited(socket); break;
-      case Source::kLane: source = Source::kKernel; break;
+      case Source::kLane:
+        // The kernel's next bytes are those before the lane's, seen already.
+        if (!socket.rx.on_lane) return seen - bytes;
+        source = Source::kKernel;
+        break;
       case Source::kKernel: source = Source::kLane; break;
     }
     here = look_at(socket, source, fd, pieces, count, skip + seen);
     if (here == 0 && source == Source::kKernel) break;
   }
   return seen - bytes;
+}
+
+std::uint64_t kernel_limit(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
+  constexpr std::uint64_t kAll = ~std::uint64_t{0};
+  if (socket.link.end == nullptr) return kAll;
+  Lane& lane = socket.link.end->lane;
+  const std::uint64_t read = socket.rx.kernel_read;
+  const auto before = [read](std::uint64_t first) { return first - std::min(first, read); };
+  {
+    const LockGuard guard(lane.lock());
+    if (const auto first = lane.rx.first()) return before(*first);
+    if (!lane.greeting.trusted() || lane.control.is_cut() || lane.control.receiving() == Lane::State::kEnded) return kAll;
+  }
+  int unread = 0;
+  libc::ioctl(fd, SIOCINQ, &unread);
+  engine::take_all_in();
+  const LockGuard guard(lane.lock());
+  if (const auto first = lane.rx.first()) return before(*first);
+  return static_cast<std::uint64_t>(std::max(unread, 0));
 }
 
 bool is_at_mark(int fd) {

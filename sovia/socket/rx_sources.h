@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "sovia/socket/socket.h"
 
@@ -16,6 +17,10 @@ bool goes_on_behind(Socket& socket, int fd) SOVIA_RX_LOCKED(socket);
 // MSG_PEEK has seen `bytes` of the first source: copies those behind them that others have. Returns how many.
 std::size_t look_behind(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                         std::size_t bytes) SOVIA_RX_LOCKED(socket);
+
+// How many bytes of the kernel's come next: no more than there were before a look at what the lane has brought. It may have
+// said that the direction goes on there, and a record would be taken for data. The lane is not locked.
+std::uint64_t kernel_limit(Socket& socket, int fd) SOVIA_RX_LOCKED(socket);
 
 // Whether the kernel's next byte is at a mark of urgent data.
 bool is_at_mark(int fd);

@@ -1,8 +1,6 @@
 #include "sovia/socket/socket.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cstring>
@@ -104,27 +102,6 @@ bool gathers_turns(Socket& socket, int fd) {
   return socket.rx.inherited_left() != before;
 }
 
-// How many bytes of the kernel's come next: no more than there were before a look at what the lane has brought. It may have
-// said that the direction goes on there, and a record would be taken for data. The lane is not locked.
-std::uint64_t kernel_limit(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
-  constexpr std::uint64_t kAll = ~std::uint64_t{0};
-  if (socket.link.end == nullptr) return kAll;
-  Lane& lane = socket.link.end->lane;
-  const std::uint64_t read = socket.rx.kernel_read;
-  const auto before = [read](std::uint64_t first) { return first - std::min(first, read); };
-  {
-    const LockGuard guard(lane.lock());
-    if (const auto first = lane.rx.first()) return before(*first);
-    if (!lane.greeting.trusted() || lane.control.is_cut() || lane.control.receiving() == Lane::State::kEnded) return kAll;
-  }
-  int unread = 0;
-  libc::ioctl(fd, SIOCINQ, &unread);
-  engine::take_all_in();
-  const LockGuard guard(lane.lock());
-  if (const auto first = lane.rx.first()) return before(*first);
-  return static_cast<std::uint64_t>(std::max(unread, 0));
-}
-
 Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                             int flags, ssize_t& bytes) SOVIA_RX_LOCKED(socket) {
   bytes = 0;
@@ -183,7 +160,7 @@ Attempt take_from_lane(Socket& socket, Lane& lane, const iovec* pieces, std::siz
   const std::size_t left = lane.rx.unread_here();
   if (left == 0) socket.rx.count_emptied();
   socket.rx.last_packet.store(lane.rx.last_packet(), std::memory_order_relaxed);
-  if (left == 0 && (lane.control.receiving() != Lane::State::kUp || lane.rx.unread() != 0)) {
+  if (left == 0 && (lane.control.receiving() != Lane::State::kUp || socket.rx.leaves_lane || lane.rx.unread() != 0)) {
     socket.rx.turns = true;
     if (lane.control.receiving() == Lane::State::kEnded) background::look_at(*socket.link.end);
   }
@@ -364,11 +341,11 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
       if (bytes == 0) return static_cast<ssize_t>(done);
       if (peek) {
         done = static_cast<std::size_t>(bytes);
+        if (done < wanted && gathers_turns(*this, fd)) continue;
         if (!all || done >= wanted) return bytes;
         // More data may come behind the peeked data. The peeked data stays readable and a wait would end at once, so
         // the call sleeps for a moment and looks again.
-        if (!modes.blocks(fd, flags) || has_ended(*this, fd)) return bytes;
-        if (gathers_turns(*this, fd)) continue;
+        if ((!waiting && !modes.blocks(fd, flags)) || has_ended(*this, fd)) return bytes;
         if (!waiting) waiting.emplace(*this);
         if (!waiting->await_moment(fd)) return bytes;
         continue;
@@ -378,7 +355,8 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
       if (!all || done >= wanted) return static_cast<ssize_t>(done);
       continue;
     }
-    if (!modes.blocks(fd, flags)) {
+    // A call that has begun to wait goes on, whatever another process sets.
+    if (!waiting && !modes.blocks(fd, flags)) {
       if (done != 0) return static_cast<ssize_t>(done);
       errno = EAGAIN;
       return -1;
