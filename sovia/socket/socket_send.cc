@@ -242,7 +242,8 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
       if (done >= wanted) return static_cast<ssize_t>(done);
       if (bytes != 0) continue;
     }
-    const bool blocks = socket.modes.blocks(fd, flags);
+    // A call that has begun to wait goes on, whatever another process sets.
+    const bool blocks = waiting || socket.modes.blocks(fd, flags);
     if ((done == 0 || blocks) && socket.await_coming_down(fd)) continue;
     if (!blocks) {
       if (done != 0) return static_cast<ssize_t>(done);
