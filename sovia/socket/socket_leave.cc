@@ -122,6 +122,13 @@ bool is_connected(int fd) {
   return libc::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &length) == 0;
 }
 
+linger linger_of(int fd) {
+  linger value{};
+  socklen_t length = sizeof value;
+  libc::getsockopt(fd, SOL_SOCKET, SO_LINGER, &value, &length);
+  return value;
+}
+
 // nullptr: there is no lane. Pins it.
 LaneEndpoint* ask_both_to_leave(Socket& socket, int fd, Reason why) {
   const StreamsGuard both(socket);
@@ -338,18 +345,19 @@ void Socket::release(int fd) {
   if (link.stage == LaneStage::kOpen) progress();  // bytes that have come are unread ones, which TCP answers with a reset
   {
     const StreamsGuard both(*this);
-    const bool flushed = send_owed(*this, fd);
-    const bool stays = !end_record(*this, fd);
+    end = link.end;
+    if (end != nullptr || rx.record().is_expected() || !tx.owed.empty()) linger = linger_of(fd);  // a call less for others
+    const bool aborts = linger.l_onoff != 0 && linger.l_linger == 0;
+    // The kernel resets a connection that is to be aborted, and drops what a copy of the descriptor would wait for.
+    const bool flushed = send_owed(*this, fd) || (aborts && !handoff.is_shared());
+    const bool stays = !end_record(*this, fd) && !aborts;
     if (!stays) rx.replace_inherited(nullptr);
     tx.shut_later = tx.shut_later || (stays && handoff.is_alone());
     shut_if_due(*this, fd);
     if (!flushed || stays) background::watch_fall(*this, keeper_of(fd));
-    end = link.end;
     if (end == nullptr) return;
-    socklen_t length = sizeof linger;
-    libc::getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &length);
     // TCP resets a connection that is closed before all was read.
-    resets = reset || unread_locked(fd) != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
+    resets = reset || unread_locked(fd) != 0 || aborts;
     const LockGuard lane_guard(end->lane.lock());
     resets = resets || end->lane.rx.has_refused();
     // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane, and for a reset that
