@@ -231,7 +231,7 @@ void leave_lane(Socket& socket, int fd, bool for_good) {
 }
 
 bool may_land_now(Lane& lane) {
-  constexpr std::size_t kFewBytes = 8192;
+  constexpr std::size_t kFewBytes = 64 * 1024;
   if (lane.ring.unsent() > kFewBytes) return false;
   return lane.control.sending() == Lane::State::kIdle && !lane.control.broken();
 }
