@@ -49,10 +49,12 @@ void Execution::data(const Operation& operation, Descriptor descriptor) {
   if (is_sending(end)) return;
   request.call = Call::kSend;
   request.pattern = pattern_of(end);
-  request.offset = model_of(end ^ 1).in.sent;
+  const End& peer = model_of(end ^ 1);
+  request.offset = peer.in.sent;
   waiting.send = {.size = request.size, .waits = waits,
                   .silent = !file && (operation.flags & MSG_NOSIGNAL) != 0,
-                  .more = (operation.flags & MSG_MORE) != 0, .vector = operation.style == 2, .was_shut = model.shut_write};
+                  .more = (operation.flags & MSG_MORE) != 0, .vector = operation.style == 2, .was_shut = model.shut_write,
+                  .peer_was_shut = peer.shut_read && peer.shut_write};
   begin(waiting, request, connection(end).send_ends(end % 2, waiting.send));
 }
 

@@ -125,8 +125,9 @@ std::string Connection::sent(int which, const Send& call, long result) {
     // that the end has come, unless it came with a shutdown before.
     reset_comes(end, here(end.fin) && !peer.closed_shut ? Arrival::kComing : Arrival::kMay);
   } else if (peer.shut_read && peer.shut_write) {
-    // Bytes for which the peer has no room stay here, and no reset answers them.
-    const Arrival how = peer.in.most() > kRoom ? Arrival::kMay : Arrival::kComing;
+    // Bytes for which the peer has no room stay here, and no reset answers them. A call that has waited may have sent them
+    // before.
+    const Arrival how = peer.in.most() > kRoom || !call.peer_was_shut ? Arrival::kMay : Arrival::kComing;
     peer.in.cut = true;
     reset_comes(end, how);
     reset_comes(peer, how);

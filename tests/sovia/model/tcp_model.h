@@ -62,6 +62,7 @@ struct Send {
   std::uint32_t size = 0;
   bool waits = true, silent = false, more = false, vector = false;
   bool was_shut = false;     // before the call began
+  bool peer_was_shut = false;  // in both directions, before the call began
   bool interrupted = false;
 };
 
