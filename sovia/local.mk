@@ -17,6 +17,7 @@ sovia_sources = \
 	sovia/background/background.cc sovia/background/background.h \
 	sovia/background/background_lanes.cc \
 	sovia/background/dear_lanes.cc sovia/background/dear_lanes.h \
+	sovia/background/lane_family.cc sovia/background/lane_family.h \
 	sovia/background/kernel_watch.cc sovia/background/kernel_watch.h \
 	sovia/background/lane_finisher.cc sovia/background/lane_finisher.h \
 	sovia/background/lane_price.h \

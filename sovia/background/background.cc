@@ -12,6 +12,7 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/dear_lanes.h"
+#include "sovia/background/lane_family.h"
 #include "sovia/background/kernel_watch.h"
 #include "sovia/background/lane_finisher.h"
 #include "sovia/background/rest.h"
@@ -506,7 +507,7 @@ void before_fork() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {
   SocketPool::before_fork();
   datagram::before_fork();
   held_sends::before_fork();
-  dear_lanes::before_fork();
+  lane_family::family();
 }
 
 void after_fork_in_parent() VIADUCT_NO_THREAD_SAFETY_ANALYSIS {

@@ -521,6 +521,7 @@ bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
   end.stage = LaneEndpoint::Stage::kOpen;
   counters::add(Counter::kLanesOpened);
   end.opened = true;
+  dear_lanes::opened(now);
   silence_of(end.peer) = {0, 0, now_ns()};
   SOVIA_LOG("a lane is open after %llu us",
             static_cast<unsigned long long>((now_ns() - end.asked_at) / 1000));

@@ -3,17 +3,16 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <compare>
 #include <map>
-#include <new>
 #include <optional>
 
 #include "sovia/background/background_state.h"
+#include "sovia/background/lane_family.h"
 #include "sovia/background/lane_price.h"
 #include "sovia/lane/engine.h"
 #include "sovia/process/clock.h"
@@ -38,19 +37,8 @@ struct Peer {
   auto operator<=>(const Peer&) const = default;
 };
 
-// In memory that a fork shares.
-LanePrice::Family* g_family = nullptr;
-
-LanePrice::Family& family() {
-  if (g_family != nullptr) return *g_family;
-  static LanePrice::Family g_own;  // where there is no memory
-  void* const at = mmap(nullptr, sizeof(LanePrice::Family), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  g_family = at != MAP_FAILED ? new (at) LanePrice::Family : &g_own;
-  return *g_family;
-}
-
 struct Known {
-  LanePrice price{family()};
+  LanePrice price{lane_family::family()};
   std::uint64_t left_until = 0;  // until when this process's connections use the kernel; 0: they use lanes
   std::uint64_t look_at = kNever;  // a lane is new, and what it costs is to be known soon
   std::map<Peer, std::uint64_t> peers;  // that have left dear lanes, each with the time until when that counts
@@ -103,14 +91,18 @@ Reason judge(const Task& task) {
   return known().price.is_dear(now) || has_left({task.role, task.peer}, now) ? Reason::kSlower : Reason::kNone;
 }
 
+void opened(std::uint64_t now) { lane_family::family().lane_opened(now); }
+
 void look_at_open(LaneEndpoint& end, std::uint64_t now) {
   if (known().price.is_dear(now) && concerns(end)) leave(end, known().price.until() - now);
 }
 
 // Other lanes with that peer stay: another of its processes may serve more connections with one wake-up.
 void peer_left(const LaneEndpoint& end, std::uint32_t again_ms) {
-  if (known().peers.size() == kMostPeers) return;
-  known().peers[peer_of(end)] = now_ns() + std::min(again_ms * kMs, LanePrice::kMostNs);
+  const std::uint64_t now = now_ns(), ns = std::min(again_ms * kMs, LanePrice::kMostNs);
+  if (known().peers.size() == kMostPeers || has_left(peer_of(end), now)) return;
+  lane_family::family().peer_left(now, ns);
+  known().peers[peer_of(end)] = now + ns;
 }
 
 bool any() { return known().price.is_dear(now_ns()) || !known().peers.empty(); }
@@ -146,8 +138,6 @@ std::uint64_t due() {
   for (const auto& [peer, until] : known().peers) due = std::min(due, until);
   return std::min(due, known().look_at);
 }
-
-void before_fork() { family(); }
 
 // The parent's thread may have been changing the map, so it is left as it is.
 void after_fork_in_child() { g_known = nullptr; }

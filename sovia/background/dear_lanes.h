@@ -1,5 +1,5 @@
 // Lanes that are dearer than the kernel (lane_price.h): connections with small messages leave them for a while, and the
-// peers are told. For the background thread alone, but for the functions around fork.
+// peers are told. For the background thread alone, but for after_fork_in_child().
 #ifndef VIADUCT_SOVIA_BACKGROUND_DEAR_LANES_H
 #define VIADUCT_SOVIA_BACKGROUND_DEAR_LANES_H
 
@@ -13,6 +13,8 @@ namespace viaduct::sovia::background::dear_lanes {
 
 // Whether a connection that asks may have a lane: kNone or kSlower.
 Reason judge(const Task& task);
+// A lane has been opened.
+void opened(std::uint64_t now);
 // A lane is open: leaves it if it is dear.
 void look_at_open(LaneEndpoint& end, std::uint64_t now);
 // The peer has left the lane as it is dear there: no other lane with that peer is opened for so long.
@@ -24,7 +26,6 @@ bool has(const LaneEndpoint& end);
 void look();
 // When to look again, at the latest.
 std::uint64_t due();
-void before_fork();
 void after_fork_in_child();
 
 }  // namespace viaduct::sovia::background::dear_lanes

@@ -5,7 +5,8 @@
 // threads wait for a processor; elsewhere a lane's answer comes sooner all the same.
 //
 // A server that forks for each connection has a process for each sleep, which lives too shortly to learn much. So the
-// processes of a family, from one exec to the next, learn together.
+// processes of a family, from one exec to the next, learn together. And one of them tries lanes first, as each needs a NIC of
+// its own: eight that try at once cost seconds of what a lane of theirs could spare.
 //
 // An object is one thread's. Times are CLOCK_MONOTONIC in ns.
 #ifndef VIADUCT_SOVIA_BACKGROUND_LANE_PRICE_H
@@ -29,6 +30,9 @@ class LanePrice {
   static constexpr std::uint64_t kSleepsByAgent = 12;     // for one of the program's: packets end sleeps of agents, too
   static constexpr std::uint64_t kFirstNs = 8'000 * kMs;  // for which the kernel is used first, doubled each time
   static constexpr std::uint64_t kMostNs = 512'000 * kMs;
+  static constexpr std::uint64_t kPricedNs = 300 * kMs;   // after which the price of a first lane is known
+  static constexpr std::uint64_t kTryNs = 1'300 * kMs;    // for a NIC, and a peer that does not answer; doubled each time
+  static constexpr unsigned kMostTryDoublings = 2;
 
   // Of one process, since it began.
   struct Counts {
@@ -44,6 +48,34 @@ class LanePrice {
     std::atomic<std::uint64_t> since{0}, packets_before{0}, sleeps_before{0};
     std::atomic<std::uint64_t> waited_before{0};  // for processors; 0: not known
     std::atomic<std::uint64_t> until{0}, kernel_ns{0};
+    std::atomic<std::uint64_t> opened{0};  // when the first lane was open; 0: there was none, or lanes have been dear since
+    std::atomic<std::uint64_t> next_try{0};
+    std::atomic<unsigned> tries{0};
+
+    bool is_dear(std::uint64_t now) const {
+      const std::uint64_t dear_until = until;
+      return now < dear_until && dear_until - now <= kMostNs;
+    }
+    // Whether a process that has no NIC yet may open one. Where each connection has a process, one of them finds out for all
+    // whether peers have lanes, and then what these cost.
+    bool may_begin(std::uint64_t now) {
+      if (is_dear(now)) return false;
+      if (const std::uint64_t at = opened; at != 0) return now - at >= kPricedNs;
+      std::uint64_t at = next_try;
+      const std::uint64_t ns = kTryNs << std::min(tries.load(), kMostTryDoublings);
+      if ((now < at && at - now <= kFirstNs) || !next_try.compare_exchange_strong(at, now + ns)) return false;
+      ++tries;
+      return true;
+    }
+    void lane_opened(std::uint64_t now) {
+      std::uint64_t never = 0;
+      if (opened.compare_exchange_strong(never, now)) tries = 0;
+    }
+    // A peer has found lanes dear, as others of the service may.
+    void peer_left(std::uint64_t now, std::uint64_t ns) {
+      next_try = now + std::min(ns, kFirstNs);
+      opened = 0;
+    }
   };
 
   explicit LanePrice(Family& family) : family_(family) {}
@@ -68,10 +100,7 @@ class LanePrice {
   }
 
   // Lanes are dear, and the kernel is to be used.
-  bool is_dear(std::uint64_t now) const {
-    const std::uint64_t until = family_.until;
-    return now < until && until - now <= kMostNs;
-  }
+  bool is_dear(std::uint64_t now) const { return family_.is_dear(now); }
   std::uint64_t until() const { return family_.until; }
 
  private:
@@ -80,6 +109,7 @@ class LanePrice {
     const bool again = before != 0 && now - before < ns;  // soon after the last time
     family_.kernel_ns = again ? std::min(2 * ns, kMostNs) : kFirstNs;
     family_.until = now + family_.kernel_ns;
+    family_.opened = 0;
   }
 
   Family& family_;

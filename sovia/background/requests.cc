@@ -4,11 +4,14 @@
 
 #include <utility>
 
+#include "sovia/background/lane_family.h"
+#include "sovia/lane/engine.h"
 #include "sovia/lane/listener.h"
 #include "sovia/process/once.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/wake_event.h"
+#include "sovia/socket/fork_handoff.h"
 #include "sovia/socket/socket.h"
 #include "xdp/mutex.h"
 
@@ -58,6 +61,8 @@ Reason ask(Socket& socket, int fd, Role role) {
   task.fd = fd;
   if (task.flow_known && is_loopback(task.flow) && options().local == 0) return Reason::kLocal;
   if (options().route == kRouteKernel) return Reason::kChosen;
+  const bool begins = options().route == kRouteAuto && engine::nic() == nullptr && was_shared(socket);
+  if (begins && !lane_family::child_may_begin()) return Reason::kOthersTry;
   task.role = role;
   if (task.flow_known) task.peer = peer_of(task.flow, role);
   task.asker = &socket;

@@ -33,6 +33,7 @@
   X(kEnd, "the stream ended")                                                         \
   X(kPeerLeft, "the peer left the lane")                                              \
   X(kSlower, "lanes are dearer than the kernel where processors are short")              \
+  X(kOthersTry, "another process of the server finds out what lanes cost")               \
   X(kChosen, "SOVIA_ROUTE=kernel chooses the kernel")                                  \
   X(kUnseen, "the peer sent by a call that its library does not see")                  \
   X(kRecord, "the peer goes on behind bytes that have not come")                        \

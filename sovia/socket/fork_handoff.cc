@@ -158,6 +158,11 @@ bool is_shared(Socket& socket) {
   return socket.handoff.is_shared();
 }
 
+bool was_shared(Socket& socket) {
+  const RxGuard guard(socket);
+  return socket.handoff.holders != nullptr;
+}
+
 void fork_failed(Socket& socket) {
   const StreamsGuard both(socket);
   if (socket.handoff.holders != nullptr) socket.handoff.holders->count.fetch_sub(1);

@@ -119,5 +119,53 @@ TEST(LanePrice, TheKernelIsUsedLongerEachTime) {
   EXPECT_LE(process.price.until() - process.now, LanePrice::kFirstNs);
 }
 
+TEST(LaneFamily, HasOneProcessThatTriesFirst) {
+  LanePrice::Family family;
+  std::uint64_t now = 1'000 * kMs;
+  EXPECT_TRUE(family.may_begin(now));
+  EXPECT_FALSE(family.may_begin(now + 20 * kMs));
+  family.lane_opened(now += 30 * kMs);
+  EXPECT_FALSE(family.may_begin(now + LanePrice::kPricedNs - 1)) << "the price is not known yet";
+  EXPECT_TRUE(family.may_begin(now + LanePrice::kPricedNs));
+  EXPECT_TRUE(family.may_begin(now + LanePrice::kPricedNs)) << "all may, from now on";
+}
+
+TEST(LaneFamily, TriesSeldomWherePeersDoNotAnswer) {
+  LanePrice::Family family;
+  unsigned tries = 0;
+  for (std::uint64_t ms = 1'000; ms < 61'000; ++ms) tries += family.may_begin(ms * kMs);
+  EXPECT_GE(tries, 10u);
+  EXPECT_LE(tries, 15u);
+}
+
+TEST(LaneFamily, WaitsWhereLanesAreDearAndTriesAgain) {
+  LanePrice::Family family;
+  Process process(family);
+  ASSERT_TRUE(family.may_begin(process.now));
+  family.lane_opened(process.now);
+  ASSERT_TRUE(process.runs(kWhile, 10, 90, 80));
+  EXPECT_FALSE(family.may_begin(process.price.until() - 1));
+  EXPECT_TRUE(family.may_begin(process.price.until()));
+  EXPECT_FALSE(family.may_begin(process.price.until()));
+}
+
+TEST(LaneFamily, WaitsWhereAPeerHasFoundLanesDearButNotForLong) {
+  LanePrice::Family family;
+  const std::uint64_t now = 1'000 * kMs;
+  family.lane_opened(now);
+  family.peer_left(now + 200 * kMs, LanePrice::kMostNs);
+  EXPECT_FALSE(family.may_begin(now + LanePrice::kFirstNs));
+  EXPECT_TRUE(family.may_begin(now + 200 * kMs + LanePrice::kFirstNs));
+}
+
+TEST(LaneFamily, BelievesNoTimesThatCantBe) {
+  LanePrice::Family family;
+  family.next_try = ~0ull;
+  family.tries = ~0u;
+  EXPECT_TRUE(family.may_begin(1'000 * kMs));
+  family.opened = ~0ull;
+  EXPECT_TRUE(family.may_begin(2'000 * kMs));
+}
+
 }  // namespace
 }  // namespace viaduct::sovia
