@@ -6,7 +6,7 @@
 //
 // A server that forks for each connection has a process for each sleep, which lives too shortly to learn much. So the
 // processes of a family, from one exec to the next, learn together. And one of them tries lanes first, as each needs a NIC of
-// its own: eight that try at once cost seconds of what a lane of theirs could spare.
+// its own, and has threads and a short slice as long as it has that.
 //
 // An object is one thread's. Times are CLOCK_MONOTONIC in ns.
 #ifndef VIADUCT_SOVIA_BACKGROUND_LANE_PRICE_H
