@@ -13,7 +13,7 @@ void share(Socket& socket, int fd) SOVIA_UNLOCKED;
 void fork_failed(Socket& socket) SOVIA_UNLOCKED;
 // Whether other processes have the connection too.
 bool is_shared(Socket& socket) SOVIA_UNLOCKED;
-// Whether they have had it since a fork.
+// Whether a fork has ever given the connection to another process.
 bool was_shared(Socket& socket) SOVIA_UNLOCKED;
 // To be called in the child for every socket. No other thread exists there.
 void after_fork_in_child(Socket& socket);

@@ -66,11 +66,7 @@ std::size_t look_behind(Socket& socket, int fd, const iovec* pieces, std::size_t
   for (std::size_t here = bytes; seen < room && ends_with(socket, source, here); seen += here) {
     switch (source) {
       case Source::kInherited: source = source_behind_inherited(socket); break;
-      case Source::kLane:
-        // The kernel's next bytes are those before the lane's, seen already.
-        if (!socket.rx.on_lane) return seen - bytes;
-        source = Source::kKernel;
-        break;
+      case Source::kLane: source = Source::kKernel; break;
       case Source::kKernel: source = Source::kLane; break;
     }
     here = look_at(socket, source, fd, pieces, count, skip + seen);
@@ -79,7 +75,7 @@ std::size_t look_behind(Socket& socket, int fd, const iovec* pieces, std::size_t
   return seen - bytes;
 }
 
-std::uint64_t kernel_limit(Socket& socket, int fd) SOVIA_RX_LOCKED(socket) {
+std::uint64_t kernel_limit(Socket& socket, int fd) {
   constexpr std::uint64_t kAll = ~std::uint64_t{0};
   if (socket.link.end == nullptr) return kAll;
   Lane& lane = socket.link.end->lane;

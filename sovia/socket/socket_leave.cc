@@ -122,6 +122,17 @@ bool is_connected(int fd) {
   return libc::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &length) == 0;
 }
 
+// Takes a request for a lane back, if there is one. `last`: no other may follow.
+void take_request_back(Socket& socket, Reason why, bool last) {
+  bool asked;
+  {
+    const StreamsGuard both(socket);
+    if (last) socket.tx.lane_forbidden = true;
+    asked = socket.link.stage == LaneStage::kAsked;
+  }
+  if (asked && background::cancel(socket)) lane_refused(socket, why);
+}
+
 linger linger_of(int fd) {
   linger value{};
   socklen_t length = sizeof value;
@@ -209,12 +220,7 @@ bool Socket::await_coming_down(int fd) {
 
 LaneEndpoint* Socket::begin_leaving(int fd, Reason why) {
   if (!may_use_lane()) return nullptr;
-  bool asked;
-  {
-    const StreamsGuard both(*this);
-    asked = link.stage == LaneStage::kAsked;
-  }
-  if (asked && background::cancel(*this)) lane_refused(*this, why);
+  take_request_back(*this, why, false);
   LaneEndpoint* const end = ask_both_to_leave(*this, fd, why);
   // A record may be owed since the last lane, and others who have the socket know nothing of it.
   if (end == nullptr) {
@@ -331,13 +337,7 @@ void Socket::release(int fd) {
   link.left_for_good.store(true);
   detach(*this);
   reset_if_unread(*this, fd);
-  bool asked;
-  {
-    const StreamsGuard both(*this);
-    tx.lane_forbidden = true;
-    asked = link.stage == LaneStage::kAsked;
-  }
-  if (asked && background::cancel(*this)) lane_refused(*this, Reason::kEnd);
+  take_request_back(*this, Reason::kEnd, true);
   LaneEndpoint* end;
   linger linger{};
   bool resets;
@@ -346,11 +346,13 @@ void Socket::release(int fd) {
   {
     const StreamsGuard both(*this);
     end = link.end;
-    if (end != nullptr || rx.record().is_expected() || !tx.owed.empty()) linger = linger_of(fd);  // a call less for others
+    // Else it is the kernel's business alone, and the call would cost each connection without a lane.
+    if (end != nullptr || rx.record().is_expected() || !tx.owed.empty()) linger = linger_of(fd);
     const bool aborts = linger.l_onoff != 0 && linger.l_linger == 0;
     // The kernel resets a connection that is to be aborted, and drops what a copy of the descriptor would wait for.
-    const bool flushed = send_owed(*this, fd) || (aborts && !handoff.is_shared());
-    const bool stays = !end_record(*this, fd) && !aborts;
+    const bool drops = aborts && handoff.is_alone();
+    const bool flushed = send_owed(*this, fd) || drops;
+    const bool stays = !end_record(*this, fd) && !drops;
     if (!stays) rx.replace_inherited(nullptr);
     tx.shut_later = tx.shut_later || (stays && handoff.is_alone());
     shut_if_due(*this, fd);

@@ -202,6 +202,34 @@ TEST(Receiving, LooksNoFurtherThanARecord) {
   EXPECT_EQ(all_of(c), "abcd");
 }
 
+// Records stand between, where the kernel goes on behind the lane.
+TEST(Receiving, LooksAtAllThatIsThereAndTellsOfItStill) {
+  for (const bool has_told : {false, true}) {
+    Connection c;
+    Epoll set;
+    c.up();
+    c.peer_goes_down();
+    c.peer_sends(c.record_of_peer(0) + "before");
+    ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+    if (has_told) {
+      EXPECT_EQ(set.wait(), "7:IN");
+    }
+    for (const char* const behind : {", behind", ", at the end"}) {
+      c.lane_brings("lane");
+      c.peer_goes_down();
+      c.peer_sends(c.record_of_peer(4) + behind);
+    }
+    const std::string all = "beforelane, behindlane, at the end";
+    std::string seen(all.size(), '-');
+    EXPECT_EQ(sovia_recv(c.fd(), seen.data(), seen.size(), MSG_PEEK | MSG_DONTWAIT), static_cast<ssize_t>(all.size()));
+    EXPECT_EQ(seen, all);
+    EXPECT_EQ(set.wait(), "7:IN");
+    EXPECT_EQ(unread(c), static_cast<int>(all.size()));
+    EXPECT_EQ(all_of(c), all);
+    EXPECT_EQ(set.wait(), "");
+  }
+}
+
 TEST(Receiving, WakesASetForEachCarrier) {
   for (const std::uint32_t how : {EPOLLIN | 0u, EPOLLIN | EPOLLET}) {
     Connection c;
