@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,9 @@
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -75,19 +79,39 @@ std::optional<std::uint64_t> capabilities_of(std::uint32_t process) {
   return std::nullopt;
 }
 
-// Agents whose first thread has ended by a signal while others hang in the kernel.
+// Whether the process is an agent of this network namespace whose first thread has ended while another is there.
+// A thread that ends has none shortly before it is gone; other users' namespaces can't be read.
+bool is_dead_agent(const std::filesystem::path& process) {
+  if (first_line(process / "comm") != "viad") return false;
+  const std::string status = first_line(process / "stat");
+  const std::size_t name_end = status.rfind(") ");
+  if (name_end == status.npos || status[name_end + 2] != 'Z') return false;
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/ns/net", error);
+  for (const auto& thread : std::filesystem::directory_iterator(process / "task", error)) {
+    if (thread.path().filename() == process.filename()) continue;
+    std::error_code hidden;
+    const std::filesystem::path there = std::filesystem::read_symlink(thread.path() / "ns/net", hidden);
+    if (there == here || hidden == std::errc::permission_denied) return true;
+  }
+  return false;
+}
+
+// Agents that were killed and do not end. One that does end takes part of a second, more on a busy machine.
 std::vector<std::uint32_t> find_dead_agents() {
-  std::vector<std::uint32_t> out;
+  constexpr auto kLookEvery = std::chrono::milliseconds(50);
+  constexpr unsigned kLooks = 40;
+  std::vector<std::filesystem::path> dead;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const auto process = static_cast<std::uint32_t>(std::strtoul(entry.path().filename().c_str(), nullptr, 10));
-    if (process == 0 || first_line(entry.path() / "comm") != "viad") continue;
-    const std::string status = first_line(entry.path() / "stat");
-    const std::size_t name_end = status.rfind(") ");
-    if (name_end == status.npos || status[name_end + 2] != 'Z') continue;
-    const std::filesystem::directory_iterator threads(entry.path() / "task", error);
-    if (!error && std::distance(begin(threads), end(threads)) > 1) out.push_back(process);
+    if (is_dead_agent(entry.path())) dead.push_back(entry.path());
   }
+  for (unsigned look = 1; look < kLooks && !dead.empty(); ++look) {
+    std::this_thread::sleep_for(kLookEvery);
+    std::erase_if(dead, [](const auto& process) { return !is_dead_agent(process); });
+  }
+  std::vector<std::uint32_t> out;
+  for (const auto& process : dead) out.push_back(static_cast<std::uint32_t>(std::stoul(process.filename().string())));
   return out;
 }
 
