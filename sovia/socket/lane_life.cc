@@ -149,6 +149,8 @@ bool lane_over(Socket& socket, LaneEndpoint& end) {
   {
     const LockGuard lane_guard(end.lane.lock());
     if (!end.lane.control.over()) return false;
+    // The thread that is about to release the socket has a descriptor yet, to answer data that was refused.
+    if (socket.closed() && !end.lane.control.is_reading_closed()) return false;
     slower = end.lane.control.slower_for_ms().has_value();
     // Bytes that have not arrived must go through the kernel first.
     end.lane.ring.reap();
