@@ -94,13 +94,17 @@ inline bool queue_is_filled(const Vi& vi) {
          vi.tx.smoothed_rtt > vi.tx.least_rtt / 2 + vi.tx.longest_rtt / 2;
 }
 
+// How many frames of the window the network carries without its queue.
+inline std::uint32_t carried(const Vi& vi) {
+  const std::uint32_t least = std::min(vi.tx.least_rtt, vi.tx.smoothed_rtt);
+  return static_cast<std::uint32_t>(std::uint64_t{vi.tx.congestion_window} * least / std::max(vi.tx.smoothed_rtt, 1u));
+}
+
 // While a gap is being filled new frames go on, but no more than the network carries without its
 // queue: so the gap is filled sooner, and others that share the queue see it empty from time to time.
 [[gnu::noinline]] inline std::uint32_t window_behind_gap(const Vi& vi) {
-  const std::uint32_t window = vi.tx.congestion_window;
-  if (vi.tx.least_rtt == 0 || !queue_is_filled(vi)) return window;
-  const std::uint64_t carried = std::uint64_t{window} * vi.tx.least_rtt / vi.tx.smoothed_rtt;
-  return std::max(static_cast<std::uint32_t>(carried), kNarrowest);
+  if (vi.tx.least_rtt == 0 || !queue_is_filled(vi)) return vi.tx.congestion_window;
+  return std::max(carried(vi), kNarrowest);
 }
 
 [[gnu::noinline]] inline void narrow_window(Vi& vi, std::uint32_t lost) {

@@ -69,6 +69,29 @@ std::uint32_t part_of_window(const Vi& vi) {
   return vi.tx.keeps_queue_short != 0 ? (window + 1) / kPartsOfShort : window / kParts + 1;
 }
 
+// Without losses the other one is no longer than what the network carries without a queue, and does not ask: each end works
+// less often, and the queue is as short.
+bool has_long_parts(const Vi& vi) { return vi.tx.keeps_queue_short != 0 && vi.tx.losses == state::Losses::kNone; }
+
+std::uint32_t frames_behind_part(const Vi& vi) {
+  return std::min(congestion::carried(vi), vi.tx.congestion_window / 2u) + 1;
+}
+
+// How many of them are yet to be sent.
+std::uint32_t left_behind_part(const Vi& vi) {
+  if (static_cast<std::int32_t>(vi.tx.asked - vi.tx.send_una) <= 0) return 0;
+  const std::uint32_t sent = vi.tx.send_next - vi.tx.asked, all = frames_behind_part(vi);
+  return all > sent ? all - sent : 0;
+}
+
+// The most frames to be sent together.
+std::uint32_t part_to_send(const Vi& vi, std::uint32_t room) {
+  if (!has_long_parts(vi)) return part_of_window(vi);
+  if (const std::uint32_t left = left_behind_part(vi); left != 0) return left;
+  const std::uint32_t behind = frames_behind_part(vi);
+  return room > behind ? room - behind : room;
+}
+
 // Whether an acknowledgement that is under way will soon make room: frames that fill a wide window need not ask for
 // another one.
 bool has_asked(const Vi& vi, std::uint32_t frames) {
@@ -78,8 +101,9 @@ bool has_asked(const Vi& vi, std::uint32_t frames) {
 }
 
 // Whether a part of the window ends in the next frames.
-bool ends_part(const Vi& vi, std::uint32_t frames) {
-  return vi.tx.send_next % part_of_window(vi) + frames >= part_of_window(vi);
+bool ends_part(const Vi& vi, std::uint32_t room, std::uint32_t frames) {
+  if (has_long_parts(vi)) return left_behind_part(vi) == 0 && room - frames <= frames_behind_part(vi);
+  return room <= frames || vi.tx.send_next % part_of_window(vi) + frames >= part_of_window(vi);
 }
 
 // Whether the newest frame, which is sent again after a timeout, goes by train as it did before: if frames on that
@@ -291,7 +315,7 @@ bool Transmitter<Platform>::asks(ViIndex i, const Message& message, std::uint32_
            (ends && vi.tx.path == Path::kSameHost && asks_for_path(vi, wanted));
   }
   if (!more && !is_patient(i)) return true;
-  if (has_parts(vi)) return room <= wanted || ends_part(vi, wanted);
+  if (has_parts(vi)) return ends_part(vi, room, wanted);
   return room <= wanted && !has_asked(vi, wanted);
 }
 
@@ -348,7 +372,7 @@ bool Transmitter<Platform>::transmit(ViIndex i, unsigned& sent) {
     if (by_train && !std::exchange(quantum_of_trains, true)) quantum += kTrainQuantum - kQuantum;
     const unsigned batch = vi.tx.path == Path::kLocal ? 1 : first_trains ? kFirstTrains : kBatch;
     unsigned wanted = std::min({quantum, room, vi.tx.current_frames - vi.tx.current_sent, batch});
-    if (has_parts(vi)) wanted = std::min(wanted, part_of_window(vi));
+    if (has_parts(vi)) wanted = std::min(wanted, part_to_send(vi, room));
     // The doorbell announces descriptors posted from now on.
     const bool ends = wanted == vi.tx.current_frames - vi.tx.current_sent;
     const bool more = !ends || send_queue_.more_to_send(i);
