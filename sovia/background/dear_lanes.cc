@@ -83,11 +83,22 @@ std::optional<std::uint64_t> waited_for_processors() {
   return strtoull(total + sizeof kTotal - 1, nullptr, 10) * 1000;
 }
 
+void look_at_price(bool asks, std::uint64_t now) {
+  const LanePrice::Counts counts{.packets = counters::value(Counter::kDataReceived),
+                                 .sleeps = counters::value(Counter::kSleeps),
+                                 .lanes = state().ends.size(),
+                                 .by_agent = engine::nic() != nullptr && !engine::nic()->has_own_stack(),
+                                 .asks = asks};
+  known().price.look(counts, now, waited_for_processors);
+}
+
 }  // namespace
 
 Reason judge(const Task& task) {
   if (options().route != kRouteAuto || task.socket->modes.carries_messages()) return Reason::kNone;
   const std::uint64_t now = now_ns();
+  const std::size_t lanes = state().ends.size();
+  if (lanes == 0 || lanes >= LanePrice::kCrowd) look_at_price(true, now);
   return known().price.is_dear(now) || has_left({task.role, task.peer}, now) ? Reason::kSlower : Reason::kNone;
 }
 
@@ -121,10 +132,7 @@ void look() {
   if (state().ends.empty() || options().route != kRouteAuto) return;
   const auto is_new = [now](const LaneEndpoint* end) { return now - end->asked_at < kNewNs; };
   if (std::any_of(state().ends.begin(), state().ends.end(), is_new)) known().look_at = now + LanePrice::kWindowNs;
-  const LanePrice::Counts counts{.packets = counters::value(Counter::kDataReceived),
-                                 .sleeps = counters::value(Counter::kSleeps),
-                                 .by_agent = engine::nic() != nullptr && !engine::nic()->has_own_stack()};
-  known().price.look(counts, now, waited_for_processors);
+  look_at_price(false, now);
   if (!known().price.is_dear(now) || known().left_until != 0) return;
   SOVIA_LOG("lanes are dearer than the kernel here");
   known().left_until = known().price.until();

@@ -2,7 +2,8 @@
 //
 // A packet that a thread finds when it looks costs less by a lane. One that ends a thread's sleep costs more: the kernel
 // wakes the very thread that reads, while the thread that hears the lanes may have to wake another one. That counts where
-// threads wait for a processor; elsewhere a lane's answer comes sooner all the same.
+// threads wait for a processor; elsewhere a lane's answer comes sooner all the same. A crowd of lanes that all carry packets
+// costs more there, too: each has memory of its own, more than caches hold.
 //
 // A server that forks for each connection has a process for each sleep, which lives too shortly to learn much. So the
 // processes of a family, from one exec to the next, learn together. And one of them tries lanes first, as each needs a NIC of
@@ -27,6 +28,8 @@ class LanePrice {
   static constexpr std::uint64_t kBusyNs = 1 * kMs;       // lanes with fewer packets than one in that time cost little
   static constexpr std::uint64_t kSleepPercent = 60;      // of packets that end sleeps, from which on they are dear
   static constexpr std::uint64_t kShortPercent = 50;      // of the time, from which on processors are short
+  static constexpr std::uint64_t kCrowd = 100;            // lanes of a process, from which on they may be dear
+  static constexpr std::uint64_t kCrowdPercent = 75;      // as kShortPercent, for a crowd
   static constexpr std::uint64_t kSleepsByAgent = 12;     // for one of the program's: packets end sleeps of agents, too
   static constexpr std::uint64_t kFirstNs = 8'000 * kMs;  // for which the kernel is used first, doubled each time
   static constexpr std::uint64_t kMostNs = 512'000 * kMs;
@@ -38,7 +41,9 @@ class LanePrice {
   struct Counts {
     std::uint64_t packets = 0;  // that have come by lanes
     std::uint64_t sleeps = 0;   // of threads that waited for lanes
+    std::uint64_t lanes = 0;    // that there are now
     bool by_agent = false;      // packets pass the agent
+    bool asks = false;          // for one more: the lanes may be too new to have carried packets
   };
 
   // The processes' common knowledge. All zeros: nothing. Each value may be wrong, as any of them can write it.
@@ -93,10 +98,13 @@ class LanePrice {
     const std::uint64_t more_packets = packets - family_.packets_before.exchange(packets);
     const std::uint64_t more_sleeps = sleeps - family_.sleeps_before.exchange(sleeps);
     const bool wakes = more_packets * kBusyNs >= passed && more_sleeps * 100 >= more_packets * kSleepPercent;
-    const std::uint64_t waited_now = wakes ? waited().value_or(0) : 0;
+    const bool crowd = counts.lanes >= kCrowd && (counts.asks || more_packets >= counts.lanes);
+    const bool first = counts.asks && counts.lanes == 0;  // a crowd may follow
+    const std::uint64_t waited_now = wakes || crowd || first ? waited().value_or(0) : 0;
     const std::uint64_t waited_before = family_.waited_before.exchange(waited_now);
-    const bool is_known = waited_now != 0 && waited_before != 0;
-    if (is_known && !is_dear(now) && (waited_now - waited_before) * 100 >= passed * kShortPercent) use_kernel(now);
+    const bool is_known = waited_now != 0 && waited_before != 0 && !first;
+    if (!is_known || is_dear(now)) return;
+    if ((waited_now - waited_before) * 100 >= passed * (wakes ? kShortPercent : kCrowdPercent)) use_kernel(now);
   }
 
   // Lanes are dear, and the kernel is to be used.

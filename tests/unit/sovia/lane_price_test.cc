@@ -54,6 +54,34 @@ TEST(LanePrice, IsLowWherePacketsAreFoundOrProcessorsAreFree) {
   EXPECT_FALSE(process.price.is_dear(process.now));
 }
 
+TEST(LanePrice, IsHighForACrowdWhereProcessorsAreVeryShort) {
+  Process process;
+  process.counts.lanes = LanePrice::kCrowd;
+  EXPECT_FALSE(process.runs(kWhile, 100, 0, 60));
+  EXPECT_FALSE(process.runs(kWhile, 1, 0, 90)) << "the lanes are idle";
+  process.counts.lanes = LanePrice::kCrowd - 1;
+  EXPECT_FALSE(process.runs(kWhile, 100, 0, 90));
+  process.counts.lanes = LanePrice::kCrowd;
+  EXPECT_TRUE(process.runs(kWhile, 100, 0, 90));
+}
+
+// What is asked for when there are lanes already is a crowd that has carried no packets yet.
+TEST(LanePrice, IsKnownBeforeACrowdHasLanes) {
+  Process process;
+  process.waited = 3'600'000 * kMs;
+  process.counts.asks = true;
+  EXPECT_FALSE(process.runs(kMs, 0, 0, 90));
+  process.counts.asks = false;
+  process.counts.lanes = LanePrice::kCrowd / 2;
+  process.now += LanePrice::kWindowNs / 2;
+  process.counts.asks = true;
+  EXPECT_FALSE(process.runs(kMs, 0, 0, 90));
+  process.counts.lanes = LanePrice::kCrowd;
+  process.waited += LanePrice::kWindowNs;
+  process.now += LanePrice::kWindowNs / 2;
+  EXPECT_TRUE(process.runs(kMs, 0, 0, 90));
+}
+
 TEST(LanePrice, CountsSleepsOfAgentsThatItDoesNotSee) {
   Process process;
   EXPECT_FALSE(process.runs(kWhile, 100, 10, 90));
