@@ -131,6 +131,7 @@ bool check_handles(const std::string& device) {
     }
     right &= code == VIP_ERROR_RESOURCE;
     count = handles.size();
+    std::printf("%zu handles, then %s\n", count, VipxReturnText(code));
     for (const VIP_NIC_HANDLE open : handles) right &= VipCloseNic(open) == VIP_SUCCESS;
   }
   right &= counts[0] > 0 && counts[0] == counts[1] && counts[0] == counts[2];
