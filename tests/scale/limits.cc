@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/scale/link.h"
+#include "vipl/vipl_ext.h"
 
 namespace scale {
 namespace {
