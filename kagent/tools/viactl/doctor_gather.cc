@@ -80,18 +80,19 @@ std::optional<std::uint64_t> capabilities_of(std::uint32_t process) {
 }
 
 // Whether the process is an agent of this network namespace whose first thread has ended while another is there.
-// A thread that ends has none shortly before it is gone; other users' namespaces can't be read.
+// A thread that ends leaves its namespaces before it is gone; namespaces of other users' threads can't be read.
 bool is_dead_agent(const std::filesystem::path& process) {
   if (first_line(process / "comm") != "viad") return false;
   const std::string status = first_line(process / "stat");
   const std::size_t name_end = status.rfind(") ");
   if (name_end == status.npos || status[name_end + 2] != 'Z') return false;
-  std::error_code error;
-  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/ns/net", error);
-  for (const auto& thread : std::filesystem::directory_iterator(process / "task", error)) {
-    if (thread.path().filename() == process.filename()) continue;
+  std::error_code gone;
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/ns/net", gone);
+  std::filesystem::directory_iterator thread(process / "task", gone);
+  for (; !gone && thread != std::filesystem::directory_iterator(); thread.increment(gone)) {
+    if (thread->path().filename() == process.filename()) continue;
     std::error_code hidden;
-    const std::filesystem::path there = std::filesystem::read_symlink(thread.path() / "ns/net", hidden);
+    const std::filesystem::path there = std::filesystem::read_symlink(thread->path() / "ns/net", hidden);
     if (there == here || hidden == std::errc::permission_denied) return true;
   }
   return false;
