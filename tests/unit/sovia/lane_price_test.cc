@@ -71,10 +71,8 @@ TEST(LanePrice, IsKnownBeforeACrowdHasLanes) {
   process.waited = 3'600'000 * kMs;
   process.counts.asks = true;
   EXPECT_FALSE(process.runs(kMs, 0, 0, 90));
-  process.counts.asks = false;
   process.counts.lanes = LanePrice::kCrowd / 2;
   process.now += LanePrice::kWindowNs / 2;
-  process.counts.asks = true;
   EXPECT_FALSE(process.runs(kMs, 0, 0, 90));
   process.counts.lanes = LanePrice::kCrowd;
   process.waited += LanePrice::kWindowNs;
