@@ -14,7 +14,9 @@ namespace viaduct::vipl::guarded {
 
 #if defined(__x86_64__)
 
-// bool (void* to, const void* from, size_t bytes). All that can fault lies between the two labels.
+// bool (void* to, const void* from, size_t bytes). All that can fault lies between the two labels. The last bytes are stored
+// last and at once, as programs watch them. No string instruction: processors take 20 times as long for one where `to` lies a
+// few bytes behind `from`, pages aside.
 asm(R"(
   .pushsection .text
   .p2align 4
@@ -23,13 +25,42 @@ asm(R"(
   .type viaduct_guarded_copy, @function
 viaduct_guarded_copy:
   .cfi_startproc
-  movq %rdx, %rcx
   cmpq $64, %rdx
   jbe 2f
+  leaq (%rdi,%rdx), %rax
+  leaq -1(%rdx), %rcx
+  andl $63, %ecx
+  incq %rcx
   .hidden viaduct_guarded_begin
   .globl viaduct_guarded_begin
 viaduct_guarded_begin:
+  movdqu (%rsi), %xmm0
+  movdqu 16(%rsi), %xmm1
+  movdqu 32(%rsi), %xmm2
+  movdqu 48(%rsi), %xmm3
+  movdqu %xmm0, (%rdi)
+  movdqu %xmm1, 16(%rdi)
+  movdqu %xmm2, 32(%rdi)
+  movdqu %xmm3, 48(%rdi)
+  addq %rcx, %rsi
+  addq %rcx, %rdi
+0:
+  movdqu (%rsi), %xmm0
+  movdqu 16(%rsi), %xmm1
+  movdqu 32(%rsi), %xmm2
+  movdqu 48(%rsi), %xmm3
+  movdqu %xmm0, (%rdi)
+  movdqu %xmm1, 16(%rdi)
+  movdqu %xmm2, 32(%rdi)
+  movdqu %xmm3, 48(%rdi)
+  addq $64, %rsi
+  addq $64, %rdi
+  cmpq %rax, %rdi
+  jne 0b
+  movl $1, %eax
+  ret
 1:
+  movq %rdx, %rcx
   rep movsb
   movl $1, %eax
   ret

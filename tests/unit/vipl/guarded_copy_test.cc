@@ -36,7 +36,7 @@ class Edge {
 // Short ones are copied in several ways.
 std::vector<std::size_t> lengths(std::initializer_list<std::size_t> long_ones) {
   std::vector<std::size_t> all;
-  for (std::size_t length = 0; length <= 80; ++length) all.push_back(length);
+  for (std::size_t length = 0; length <= 200; ++length) all.push_back(length);
   all.insert(all.end(), long_ones);
   return all;
 }
