@@ -52,6 +52,8 @@ class BulkPath {
   virtual void leave_train(const MacAddress& peer) = 0;
   // Whether a received frame came by train; to be asked before the frame is released.
   virtual bool came_by_train(const Frame& frame) const = 0;
+  // A train may have come: the next Port::receive() is to look for it.
+  virtual void trains_came() {}
 };
 
 class NoBulkPath final : public BulkPath {

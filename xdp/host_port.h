@@ -100,6 +100,9 @@ class HostPort final : public Port {
     bool came_by_train(const Frame& frame) const override {
       return trains_ != nullptr && trains_->owns(frame);
     }
+    void trains_came() override {
+      if (trains_ != nullptr) trains_->expect();
+    }
 
     const TrainSocket* trains() const { return trains_.get(); }
     void open(std::unique_ptr<TrainSocket> trains) { trains_ = std::move(trains); }

@@ -122,9 +122,11 @@ void BasicStack<Platform>::close_session(std::uint32_t session, std::uint64_t no
 template <class Platform>
 unsigned BasicStack<Platform>::progress(std::uint64_t now) {
   tables_.now = now;
-  unsigned work = receive_frames();
+  bool overtakes = false;
+  unsigned work = receive_frames(overtakes);
+  if (overtakes) [[unlikely]] work += receive_overtaken();
   if (environment_.late != 0) [[unlikely]] work += complete_late();
-  const bool more_waits = work == kBurst;
+  const bool more_waits = work >= kBurst;
   work += answer_doorbells();
   work += transmit_ready();
   work += parts_.acknowledger.send_due_acks();
@@ -142,18 +144,27 @@ unsigned BasicStack<Platform>::progress(std::uint64_t now) {
 }
 
 template <class Platform>
-unsigned BasicStack<Platform>::receive_frames() {
+unsigned BasicStack<Platform>::receive_frames(bool& overtakes) {
   const std::size_t count = port_.receive(burst_);
   for (std::size_t i = 0; i < count; ++i) {
     bool keep = false;
     if (i + 1 < count) __builtin_prefetch(burst_[i + 1].data);
     dispatch(burst_[i], keep);
+    if (keep && !port_.bulk_path().came_by_train(burst_[i])) [[unlikely]] overtakes = true;
     if (!keep) parts_.receiver.give_back(burst_[i]);
     if (parts_.receiver.may_run(burst_[i])) i += take_run(i, count);
     parts_.receiver.end_run();
   }
   if (count != 0) parts_.placer.flush_placement();
   return static_cast<unsigned>(count);
+}
+
+// A frame that leaves a gap may have been sent behind a train that waits: the peer would take the train for lost.
+template <class Platform>
+unsigned BasicStack<Platform>::receive_overtaken() {
+  bool overtakes = false;
+  port_.bulk_path().trains_came();
+  return receive_frames(overtakes);
 }
 
 // Takes frames of a train that go on behind frame `i` of the burst. Returns how many.

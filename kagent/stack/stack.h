@@ -108,7 +108,8 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   const NameConflict& name_conflict() const { return parts_.name_service.name_conflict(); }
 
  private:
-  inline unsigned receive_frames();
+  inline unsigned receive_frames(bool& overtakes);
+  [[gnu::noinline, gnu::cold]] unsigned receive_overtaken();
   inline void dispatch(const Frame& frame, bool& keep);
   inline bool is_taken(wire::Malformed malformed, const wire::Decoded& decoded);
   inline void on_bundled(const wire::Decoded& decoded, const Frame& frame, bool& keep);

@@ -196,12 +196,19 @@ SimPort::SimPort(SimNetwork& network, std::uint32_t host, const MacAddress& addr
 
 std::size_t SimPort::receive(std::span<Frame> frames) {
   if (paused_ || !alive_) return 0;
-  const std::size_t n = std::min(frames.size(), received_.size());
-  for (std::size_t i = 0; i < n; ++i) {
-    const Queued queued = received_.front();
-    received_.pop_front();
+  const auto is_express = [this](const Queued& queued) { return came_by_train_[queued.id] == 0; };
+  const bool express_only = network_.options_.express_first && !std::exchange(trains_came_, false) &&
+                            std::any_of(received_.begin(), received_.end(), is_express);
+  std::size_t n = 0;
+  for (auto at = received_.begin(); n < frames.size() && at != received_.end();) {
+    const Queued queued = *at;
+    if (express_only && !is_express(queued)) {
+      ++at;
+      continue;
+    }
+    at = received_.erase(at);
     receive_.lend(queued.id, queued.length);
-    frames[i] = {receive_.data(queued.id), queued.length, queued.id};
+    frames[n++] = {receive_.data(queued.id), queued.length, queued.id};
     ++counters_.rx_frames;
     counters_.rx_bytes += queued.length;
   }

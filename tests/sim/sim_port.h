@@ -79,6 +79,7 @@ struct SimOptions {
   // Trains: a path of their own, each frame of one with its own fate, in order but for `reordering`.
   bool trains = false;
   bool pieces = true;  // trains take segments that lie in pieces
+  bool express_first = false;  // a call of receive() that has express frames has no trains, unless they are known to have come
   std::uint64_t train_latency_ns = 5'000;
   SimFaults train_faults{};
   // Ports with the same last byte of their addresses are of one host: between them no bit flips.
@@ -168,6 +169,7 @@ class SimPort final : public Port, public BulkPath {
   bool came_by_train(const Frame& frame) const override {
     return frame.id < came_by_train_.size() && came_by_train_[frame.id] != 0;
   }
+  void trains_came() override { trains_came_ = true; }
   bool has_train(const MacAddress& peer) const { return trains_to_.contains(peer); }
   std::uint32_t train_payload_limit() const { return mtu_ - kAroundTrainFrame; }
   bool reserve_for(const MacAddress&, std::uint32_t, Frame&) override { return false; }
@@ -229,6 +231,7 @@ class SimPort final : public Port, public BulkPath {
   std::uint32_t queue_used_ = 0;
   std::set<MacAddress> trains_to_, trains_from_;
   std::vector<std::uint8_t> came_by_train_;  // by the buffer's id
+  bool trains_came_ = false;
   std::uint64_t by_train_ = 0;
   PortCounters counters_;
 };
