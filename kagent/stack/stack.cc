@@ -159,12 +159,17 @@ unsigned BasicStack<Platform>::receive_frames(bool& overtakes) {
   return static_cast<unsigned>(count);
 }
 
-// A frame that leaves a gap may have been sent behind a train that waits: the peer would take the train for lost.
+// A frame that leaves a gap may have been sent behind trains that wait: the peer would take them for lost. No more wait than
+// the window has frames.
 template <class Platform>
 unsigned BasicStack<Platform>::receive_overtaken() {
-  bool overtakes = false;
-  port_.bulk_path().trains_came();
-  return receive_frames(overtakes);
+  unsigned all = 0;
+  for (unsigned more = 1; more != 0 && all < state::kWindow; all += more) {
+    bool overtakes = false;
+    port_.bulk_path().trains_came();
+    more = receive_frames(overtakes);
+  }
+  return all;
 }
 
 // Takes frames of a train that go on behind frame `i` of the burst. Returns how many.
