@@ -199,14 +199,16 @@ std::size_t SimPort::receive(std::span<Frame> frames) {
   const auto is_express = [this](const Queued& queued) { return came_by_train_[queued.id] == 0; };
   const bool express_only = network_.options_.express_first && !std::exchange(trains_came_, false) &&
                             std::any_of(received_.begin(), received_.end(), is_express);
-  std::size_t n = 0;
+  constexpr std::size_t kTrainsOfCall = 8;
+  std::size_t n = 0, trains = 0;
   for (auto at = received_.begin(); n < frames.size() && at != received_.end();) {
     const Queued queued = *at;
-    if (express_only && !is_express(queued)) {
+    if (!is_express(queued) && (express_only || (network_.options_.express_first && trains == kTrainsOfCall))) {
       ++at;
       continue;
     }
     at = received_.erase(at);
+    if (!is_express(queued)) ++trains;
     receive_.lend(queued.id, queued.length);
     frames[n++] = {receive_.data(queued.id), queued.length, queued.id};
     ++counters_.rx_frames;

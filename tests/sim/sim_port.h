@@ -79,7 +79,8 @@ struct SimOptions {
   // Trains: a path of their own, each frame of one with its own fate, in order but for `reordering`.
   bool trains = false;
   bool pieces = true;  // trains take segments that lie in pieces
-  bool express_first = false;  // a call of receive() that has express frames has no trains, unless they are known to have come
+  // A call of receive() that has express frames has none by train, unless they are known to have come, and then a few.
+  bool express_first = false;
   std::uint64_t train_latency_ns = 5'000;
   SimFaults train_faults{};
   // Ports with the same last byte of their addresses are of one host: between them no bit flips.
