@@ -15,8 +15,8 @@ namespace viaduct::vipl::guarded {
 #if defined(__x86_64__)
 
 // bool (void* to, const void* from, size_t bytes). All that can fault lies between the two labels. The last bytes are stored
-// last and at once, as programs watch them. No string instruction: processors take 20 times as long for one where `to` lies a
-// few bytes behind `from`, pages aside.
+// last and at once, as programs watch them. No string instruction copies long data: processors take 20 times as long for one
+// where `to` lies a few bytes behind `from`, pages aside.
 asm(R"(
   .pushsection .text
   .p2align 4
