@@ -160,15 +160,17 @@ unsigned BasicStack<Platform>::receive_frames(bool& overtakes) {
 }
 
 // A frame that leaves a gap may have been sent behind trains that wait: the peer would take them for lost. No more wait than
-// the window has frames.
+// the window has frames. Trains are the last of a burst.
 template <class Platform>
 unsigned BasicStack<Platform>::receive_overtaken() {
-  unsigned all = 0;
-  for (unsigned more = 1; more != 0 && all < state::kWindow; all += more) {
+  unsigned all = 0, more = 0;
+  do {
     bool overtakes = false;
     port_.bulk_path().trains_came();
     more = receive_frames(overtakes);
-  }
+    all += more;
+  } while (all < state::kWindow &&
+           (more == kBurst || (more != 0 && port_.bulk_path().came_by_train(burst_[more - 1]))));
   return all;
 }
 

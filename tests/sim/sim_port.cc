@@ -196,25 +196,27 @@ SimPort::SimPort(SimNetwork& network, std::uint32_t host, const MacAddress& addr
 
 std::size_t SimPort::receive(std::span<Frame> frames) {
   if (paused_ || !alive_) return 0;
-  const auto is_express = [this](const Queued& queued) { return came_by_train_[queued.id] == 0; };
-  const bool express_only = network_.options_.express_first && !std::exchange(trains_came_, false) &&
-                            std::any_of(received_.begin(), received_.end(), is_express);
-  constexpr std::size_t kTrainsOfCall = 8;
-  std::size_t n = 0, trains = 0;
-  for (auto at = received_.begin(); n < frames.size() && at != received_.end();) {
-    const Queued queued = *at;
-    if (!is_express(queued) && (express_only || (network_.options_.express_first && trains == kTrainsOfCall))) {
-      ++at;
-      continue;
-    }
-    at = received_.erase(at);
-    if (!is_express(queued)) ++trains;
+  const std::size_t n =
+      std::min(frames.size(), network_.options_.express_first ? put_express_first() : received_.size());
+  for (std::size_t i = 0; i < n; ++i) {
+    const Queued queued = received_.front();
+    received_.pop_front();
     receive_.lend(queued.id, queued.length);
-    frames[n++] = {receive_.data(queued.id), queued.length, queued.id};
+    frames[i] = {receive_.data(queued.id), queued.length, queued.id};
     ++counters_.rx_frames;
     counters_.rx_bytes += queued.length;
   }
   return n;
+}
+
+// Returns how many frames the next call of receive() may hand out.
+std::size_t SimPort::put_express_first() {
+  constexpr std::size_t kTrainFrames = 8;
+  const auto is_express = [this](const Queued& queued) { return came_by_train_[queued.id] == 0; };
+  const auto trains = std::stable_partition(received_.begin(), received_.end(), is_express);
+  const auto express = static_cast<std::size_t>(trains - received_.begin());
+  const bool looks = std::exchange(trains_came_, false) || express == 0;
+  return looks ? std::min(received_.size(), express + kTrainFrames) : express;
 }
 
 void SimPort::release(std::span<const Frame> frames) {

@@ -79,7 +79,8 @@ struct SimOptions {
   // Trains: a path of their own, each frame of one with its own fate, in order but for `reordering`.
   bool trains = false;
   bool pieces = true;  // trains take segments that lie in pieces
-  // A call of receive() that has express frames has none by train, unless they are known to have come, and then a few.
+  // As real ports: receive() hands out express frames first, and a few frames by train behind them only if trains are known to
+  // have come, or there is nothing else.
   bool express_first = false;
   std::uint64_t train_latency_ns = 5'000;
   SimFaults train_faults{};
@@ -211,6 +212,7 @@ class SimPort final : public Port, public BulkPath {
   SimPort(SimNetwork& network, std::uint32_t host, const MacAddress& address, std::uint32_t mtu);
   void reclaim();
   bool deliver(std::span<const std::byte> frame, bool by_train);
+  std::size_t put_express_first();
   // As the kernel and a train socket: only peers that were learnt may send trains, of these types.
   bool takes_train(std::span<const std::byte> frame) const;
 

@@ -80,6 +80,15 @@ struct Stream {
         << "sent " << sent << ", completed " << done << ", received " << received << " of " << end;
   }
 
+  // Ten messages each time; the server's host stands still for so long before the first of them have arrived.
+  void send_beside_pauses(unsigned pauses, std::uint64_t ns) {
+    for (unsigned n = 0; n < pauses && !testing::Test::HasFatalFailure(); ++n) {
+      pause_from = pair.network.now() + 4'000;
+      pause_until = pause_from + ns;
+      send_all(10);
+    }
+  }
+
   // True if the server's host has been paused, or resumed.
   bool change_pause() {
     const std::uint64_t now = pair.network.now();
@@ -284,12 +293,8 @@ TEST_P(ReliableTrains, ALatePeerIsNoDeadPath) {
     if (testing::Test::HasFatalFailure()) return;
     constexpr unsigned kPauses = 20;
     const std::uint64_t before = stream.counters().train_frames_sent;
-    for (unsigned n = 0; n < kPauses; ++n) {
-      stream.pause_from = stream.pair.network.now() + 4'000;  // before the first have arrived
-      stream.pause_until = stream.pause_from + 3 * kMillisecond;
-      stream.send_all(10);
-      if (testing::Test::HasFatalFailure()) return;
-    }
+    stream.send_beside_pauses(kPauses, 3 * kMillisecond);
+    if (testing::Test::HasFatalFailure()) return;
     EXPECT_GT(stream.counters().trains_set_aside, 0u);
     EXPECT_EQ(stream.counters().trains_taken_up, stream.counters().trains_set_aside);
     EXPECT_EQ(stream.counters().trains_used, 1u);
@@ -313,12 +318,8 @@ TEST_P(ReliableTrains, ALatePeerReportsNoGapBeforeTrainsThatWait) {
     stream.send_all(50);
     if (testing::Test::HasFatalFailure()) return;
     const std::uint64_t before = stream.counters().train_frames_sent;
-    for (unsigned n = 0; n < 20; ++n) {
-      stream.pause_from = stream.pair.network.now() + 4'000;
-      stream.pause_until = stream.pause_from + 3 * kMillisecond;
-      stream.send_all(10);
-      if (testing::Test::HasFatalFailure()) return;
-    }
+    stream.send_beside_pauses(20, 3 * kMillisecond);
+    if (testing::Test::HasFatalFailure()) return;
     EXPECT_GT(stream.counters().retransmission_timeouts, 0u);
     EXPECT_GT(stream.counters().train_frames_sent, before);
     EXPECT_LE(stream.counters().retransmissions, 2 * stream.counters().retransmission_timeouts);
@@ -336,12 +337,8 @@ TEST_P(ReliableTrains, APeerThatIsLateForOneTimeoutKeepsItsTrains) {
     stream.send_all(50);
     if (testing::Test::HasFatalFailure()) return;
     const std::uint64_t before = stream.counters().retransmission_timeouts;
-    for (unsigned n = 0; n < 20; ++n) {
-      stream.pause_from = stream.pair.network.now() + 4'000;
-      stream.pause_until = stream.pause_from + 650'000;  // shorter than any timeout; the peer goes on with the next event
-      stream.send_all(10);
-      if (testing::Test::HasFatalFailure()) return;
-    }
+    stream.send_beside_pauses(20, 650'000);  // shorter than any timeout; the peer goes on with the next event
+    if (testing::Test::HasFatalFailure()) return;
     timeouts += stream.counters().retransmission_timeouts - before;
     EXPECT_EQ(stream.counters().trains_set_aside, 0u);
     stream.end();

@@ -14,9 +14,9 @@ namespace viaduct::vipl::guarded {
 
 #if defined(__x86_64__)
 
-// bool (void* to, const void* from, size_t bytes). All that can fault lies between the two labels. The last bytes are stored
-// last and at once, as programs watch them. No string instruction copies long data: processors take 20 times as long for one
-// where `to` lies a few bytes behind `from`, pages aside.
+// bool (void* to, const void* from, size_t bytes). All that can fault lies between the two labels. The last byte is stored
+// last, as programs watch it. No string instruction copies long data: some processors take 20 times as long for one where `to`
+// lies up to 32 bytes behind `from`, multiples of a page aside.
 asm(R"(
   .pushsection .text
   .p2align 4
